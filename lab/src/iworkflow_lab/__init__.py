@@ -1,0 +1,1 @@
+"""The proof of iworkflow: conformance on live engines, faults, demo, benchmarks. Never published."""

@@ -1,0 +1,16 @@
+"""The command `iworkflow-contracts`, which has nothing to generate yet and says so."""
+
+from __future__ import annotations
+
+import sys
+
+from iworkflow.core.lockstep import installed
+
+USAGE_ERROR = 2
+
+
+def main() -> int:
+    """Say that contracts are not in this release; always exit 2, writing nothing."""
+    version = installed("iworkflow-contracts")
+    print(f"iworkflow-contracts {version}: contracts are not in this release", file=sys.stderr)
+    return USAGE_ERROR
