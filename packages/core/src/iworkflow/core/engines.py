@@ -4,8 +4,8 @@ A package offers an engine through the entry-point group `iworkflow.engines`. Th
 name is the engine's, and its object is an `Engine` (an instance, or a class without arguments):
 
     [project.entry-points."iworkflow.engines"]
-    memory = "iworkflow.core.memory:ENGINE"
-    dbos = "iworkflow.dbos:ENGINE"
+    memory = "iworkflow.core.memory:engine"
+    dbos = "iworkflow.dbos:engine"
 
 An engine may also have a method `dev()`, see `DevEngine`; `iworkflow dev` runs it. A server that
 cannot be reached is a `ConnectionError` whose text names the server, the cause and the remedy:
@@ -29,7 +29,7 @@ VARIABLE = "IWORKFLOW_ENGINE"
 MEMORY = "memory"
 
 # Core's own engine is there without metadata too, as in a source tree on the path.
-_BUILT_IN = EntryPoint(MEMORY, "iworkflow.core.memory:ENGINE", GROUP)
+_BUILT_IN = EntryPoint(MEMORY, "iworkflow.core.memory:engine", GROUP)
 _PACKAGES = {"dbos": "iworkflow-dbos", "temporal": "iworkflow-temporal"}
 
 
