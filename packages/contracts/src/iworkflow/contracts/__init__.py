@@ -6,9 +6,10 @@ for any name says so.
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from iworkflow.core.lockstep import installed, require_core
+from iworkflow.core.lockstep import require_core
 
 require_core("iworkflow-contracts")
 
@@ -18,6 +19,6 @@ if not TYPE_CHECKING:
         if name.startswith("_"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         raise ImportError(
-            f"iworkflow-contracts {installed('iworkflow-contracts')} has no {name!r}: contracts are "
+            f"iworkflow-contracts {version('iworkflow-contracts')} has no {name!r}: contracts are "
             "not in this release; share a typed Target between packages until they are"
         )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-
-from iworkflow.core.lockstep import installed
+from importlib.metadata import version
 
 USAGE_ERROR = 2
 
 
 def main() -> int:
     """Say that contracts are not in this release; always exit 2, writing nothing."""
-    version = installed("iworkflow-contracts")
-    print(f"iworkflow-contracts {version}: contracts are not in this release", file=sys.stderr)
+    own = version("iworkflow-contracts")
+    print(f"iworkflow-contracts {own}: contracts are not in this release", file=sys.stderr)
     return USAGE_ERROR

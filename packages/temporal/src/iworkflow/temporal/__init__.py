@@ -1,14 +1,15 @@
 """The Temporal engine for iworkflow flows. This release holds its place and nothing more.
 
-Importing it checks that core is of the same version. The adapter itself (client, runtime, engine) is
-not in it yet: asking for any name says so.
+Importing it checks that core is of the same version. The adapter itself (client, runtime,
+engine) is not in it yet: asking for any name says so.
 """
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from iworkflow.core.lockstep import installed, require_core
+from iworkflow.core.lockstep import require_core
 
 require_core("iworkflow-temporal")
 
@@ -18,6 +19,6 @@ if not TYPE_CHECKING:
         if name.startswith("_"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         raise ImportError(
-            f"iworkflow-temporal {installed('iworkflow-temporal')} has no {name!r}: the Temporal "
+            f"iworkflow-temporal {version('iworkflow-temporal')} has no {name!r}: the Temporal "
             'adapter is not in this release; use engine("memory") or iworkflow-dbos until it is'
         )
