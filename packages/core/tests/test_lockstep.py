@@ -5,14 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import metadata
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from iworkflow.core import lockstep
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def _installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
