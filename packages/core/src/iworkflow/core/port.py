@@ -327,7 +327,7 @@ class ClientEngine(Protocol):
     async def signal_with_start(self, request: StartRequest, message: Message) -> StartReply:
         """Start the run with the message, or send it to the running one.
 
-        A finished run is left alone: the reply's status tells.
+        A finished run, and one of another flow or app, is left alone: the reply tells.
         """
         ...
 
