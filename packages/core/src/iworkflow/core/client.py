@@ -410,9 +410,7 @@ def _encode_args(target: Target[Any], args: tuple[Any, ...], max_payload: int) -
     return encoded
 
 
-def _message(
-    connection: _Connection, topic: str, value: Any, message_id: str | None
-) -> Message:
+def _message(connection: _Connection, topic: str, value: Any, message_id: str | None) -> Message:
     check_name("topic", topic)
     if message_id is not None:
         check_name("message_id", message_id)
