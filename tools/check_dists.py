@@ -9,8 +9,6 @@ notices none of these faults. Exits 1 at the first one.
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -18,14 +16,9 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-ROOT = Path(__file__).resolve().parent.parent
+from shell import ROOT, CheckError, fresh_python, run
+
 PACKAGES = ("core", "temporal", "dbos", "contracts")
-EPOCH = "1704067200"
-"""The time stamped into archives, so that two builds of one source are equal."""
-
-
-class BadDistError(Exception):
-    """What would be published is not right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +30,6 @@ class Dists:
     wheel: Path
 
 
-def run(*command: str | Path) -> str:
-    """Run a command; give its output, or fail with it."""
-    line = [str(part) for part in command]
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": EPOCH}
-    environment.pop("PYTHONPATH", None)
-    ran = subprocess.run(line, capture_output=True, text=True, check=False, env=environment)
-    if ran.returncode:
-        raise BadDistError(f"{' '.join(line)}\n{ran.stdout}{ran.stderr}")
-    return ran.stdout
-
-
 def build(source: Path, out: Path, kind: str) -> Path:
     """Build one archive of `source` (`kind` is sdist or wheel) into `out`."""
     out.mkdir(parents=True, exist_ok=True)
@@ -55,7 +37,7 @@ def build(source: Path, out: Path, kind: str) -> Path:
     run("uv", "build", f"--{kind}", "--out-dir", out, "--python", sys.executable, "--quiet", source)
     made = [path for path in set(out.iterdir()) - before if path.suffix in {".gz", ".whl"}]
     if len(made) != 1:
-        raise BadDistError(f"{source}: building a {kind} made {len(made)} files, not one")
+        raise CheckError(f"{source}: building a {kind} made {len(made)} files, not one")
     return made[0]
 
 
@@ -69,7 +51,7 @@ def build_both_ways(package: str, root: Path, out: Path, scratch: Path) -> Dists
     (unpacked,) = (scratch / package).iterdir()
     again = build(unpacked, scratch / f"{package}-again", "wheel")
     if again.read_bytes() != wheel.read_bytes():
-        raise BadDistError(f"{wheel.name}: the wheel built from the sdist differs")
+        raise CheckError(f"{wheel.name}: the wheel built from the sdist differs")
     return Dists(package, sdist, wheel)
 
 
@@ -83,7 +65,7 @@ def check_content(dists: Dists) -> None:
     _require(dists.sdist, source, "LICENSE", "README.md", "pyproject.toml", f"src/{typed}")
     _require(dists.wheel, wheel, typed)
     if not any(path.name == "LICENSE" for path in wheel):
-        raise BadDistError(f"{dists.wheel.name}: carries no LICENSE")
+        raise CheckError(f"{dists.wheel.name}: carries no LICENSE")
     for archive_path, names in ((dists.sdist, source), (dists.wheel, wheel)):
         _refuse(archive_path, names)
 
@@ -91,21 +73,15 @@ def check_content(dists: Dists) -> None:
 def _require(archive: Path, names: list[PurePosixPath], *wanted: str) -> None:
     missing = [name for name in wanted if PurePosixPath(name) not in names]
     if missing:
-        raise BadDistError(f"{archive.name}: carries no {', '.join(missing)}")
+        raise CheckError(f"{archive.name}: carries no {', '.join(missing)}")
 
 
 def _refuse(archive: Path, names: list[PurePosixPath]) -> None:
     for name in names:
         if "tests" in name.parts or name.name.startswith("test_") or name.name == "conftest.py":
-            raise BadDistError(f"{archive.name}: carries the test file {name}")
+            raise CheckError(f"{archive.name}: carries the test file {name}")
         if name.parts[-2:] == ("iworkflow", "__init__.py"):
-            raise BadDistError(f"{archive.name}: {name} hides the other packages")
-
-
-def fresh_python(folder: Path) -> Path:
-    """Make an empty environment; give its interpreter."""
-    run("uv", "venv", "--quiet", "--no-project", "--python", sys.executable, folder)
-    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+            raise CheckError(f"{archive.name}: {name} hides the other packages")
 
 
 def check_install(dists: Dists, wheels: Path, folder: Path) -> None:
@@ -125,7 +101,7 @@ def check_core_alone(core: Dists, folder: Path) -> None:
     )
     installed = run("uv", "pip", "list", "--format", "freeze", "--python", python).split()
     if len(installed) != 1:
-        raise BadDistError(f"core alone was to be installed, and found {installed}")
+        raise CheckError(f"core alone was to be installed, and found {installed}")
     run(
         python,
         "-I",
@@ -154,7 +130,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         check_all(ROOT, _emptied(options.out))
-    except BadDistError as error:
+    except CheckError as error:
         print(f"check_dists: {error}", file=sys.stderr)
         return 1
     return 0
