@@ -9,23 +9,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from difflib import get_close_matches
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
-from iworkflow.core.codec import ANY, DEFAULT_MAX_PAYLOAD, check_size, decode, encode
+from iworkflow.core.calls import (
+    check_existing,
+    check_options,
+    check_reply,
+    encode_args,
+    message,
+    start_request,
+    taken,
+    value_of,
+)
+from iworkflow.core.codec import ANY, DEFAULT_MAX_PAYLOAD, decode
 from iworkflow.core.definition import Target
-from iworkflow.core.errors import FlowError, Reason
 from iworkflow.core.naming import check_name
-from iworkflow.core.options import Duration, StartOptions, check_priority, seconds
+from iworkflow.core.options import Duration, StartOptions, seconds
 from iworkflow.core.port import (
     ClientEngine,
     Existing,
     FlowDescription,
     FlowFilter,
-    Message,
-    Outcome,
-    StartReply,
     StartRequest,
     Status,
 )
@@ -73,12 +78,6 @@ class _Connection:
             engine, self._engine = self._engine, None
             if engine is not None:
                 await engine.close()
-
-    def encode(self, value: Any, *, where: str) -> Any:
-        """Encode one value and check its size."""
-        encoded = encode(value, where=where)
-        check_size(encoded, self.max_payload, where=where)
-        return encoded
 
 
 class Client:
@@ -135,13 +134,12 @@ class Client:
             TypeError: the arguments do not fit the flow, or cannot be encoded.
             Failure: type `PayloadTooLarge`: the arguments take more than `max_payload` bytes.
         """
-        existing = _check_existing(options)
+        check_options("start", options, _START_OPTIONS)
+        existing = check_existing(options.get("on_existing", Existing.ATTACH))
         request = self._request("start", target, args, id, options)
         engine = await self._connection.engine()
         reply = await engine.start(request)
-        _check_reply(request, reply)
-        if existing is Existing.REJECT and not reply.created:
-            raise _taken(request.id, reply)
+        check_reply(request, reply, existing)
         return Handle(self._connection, request.id, target.result_type, created=reply.created)
 
     async def signal_with_start(
@@ -177,12 +175,12 @@ class Client:
         """
         options = StartOptions(timeout=timeout, priority=priority)
         request = self._request("signal_with_start", target, args, id, options)
-        message = _message(self._connection, topic, value, message_id)
+        sent = message(topic, value, message_id, self._connection.max_payload)
         engine = await self._connection.engine()
-        reply = await engine.signal_with_start(request, message)
-        _check_reply(request, reply)
+        reply = await engine.signal_with_start(request, sent)
+        check_reply(request, reply, Existing.ATTACH)
         if not reply.created and reply.status is not Status.RUNNING:
-            raise _taken(request.id, reply)
+            raise taken(request.id, reply)
         return Handle(self._connection, request.id, target.result_type, created=reply.created)
 
     @overload
@@ -222,7 +220,7 @@ class Client:
         Raises:
             ValueError: a filter is not valid.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if type(limit) is not int or limit < 1:
             raise ValueError(f"limit must be a whole number above 0, not {limit!r}")
         if since is not None and since.tzinfo is None:
             raise ValueError(f"since must be an aware datetime, not {since!r}; give it a tzinfo")
@@ -234,17 +232,12 @@ class Client:
         self, call: str, target: Target[Any], args: tuple[Any, ...], id: str, options: StartOptions
     ) -> StartRequest:
         _check_target(call, target)
-        for name in options.keys() - _START_OPTIONS:
-            raise TypeError(f"{call}() has no option {name!r}{_hint(name)}")
-        workflow_id = check_name("id of a flow", id)
-        timeout = options.get("timeout")
-        return StartRequest(
-            app=target.app,
-            flow=target.flow,
-            id=workflow_id,
-            timeout=None if timeout is None else seconds("timeout", timeout),
-            priority=check_priority(options.get("priority")),
-            args=_encode_args(target, args, self._connection.max_payload),
+        return start_request(
+            target,
+            encode_args(target, args, self._connection.max_payload),
+            id=id,
+            timeout=options.get("timeout"),
+            priority=options.get("priority"),
         )
 
 
@@ -322,9 +315,9 @@ class Handle(Generic[R]):
             TypeError: the value cannot be encoded.
             Failure: type `PayloadTooLarge`.
         """
-        message = _message(self._connection, topic, value, message_id)
+        sent = message(topic, value, message_id, self._connection.max_payload)
         engine = await self._connection.engine()
-        await engine.signal(self._id, message)
+        await engine.signal(self._id, sent)
 
     @overload
     async def query(self, key: str) -> Any: ...
@@ -368,17 +361,6 @@ class Handle(Generic[R]):
         await engine.terminate(self._id, reason)
 
 
-def value_of(outcome: Outcome) -> Any:
-    """Return the value of an outcome.
-
-    Raises:
-        FlowError: the outcome is an error; its causes are its `__cause__`.
-    """
-    if outcome.error is not None:
-        raise outcome.error.to_exception()
-    return outcome.value
-
-
 def _opener(engine: ClientEngine | Opener) -> Opener:
     if callable(engine):
         return engine
@@ -396,56 +378,9 @@ def _check_target(call: str, target: object) -> None:
         raise TypeError(f"{call}() takes a Target, not {target!r}; use {use}")
 
 
-def _encode_args(target: Target[Any], args: tuple[Any, ...], max_payload: int) -> list[Any]:
-    where = f"flow {target.flow!r}"
-    signature = target.signature
-    if signature is not None:
-        encoded = signature.encode_args(args, where=where)
-    else:
-        encoded = [
-            encode(value, where=f"{where}, argument {place}")
-            for place, value in enumerate(args, start=1)
-        ]
-    check_size(encoded, max_payload, where=f"arguments of {where}")
-    return encoded
-
-
-def _message(connection: _Connection, topic: str, value: Any, message_id: str | None) -> Message:
-    check_name("topic", topic)
-    if message_id is not None:
-        check_name("message_id", message_id)
-    encoded = connection.encode(value, where=f"message for topic {topic!r}")
-    return Message(topic, encoded, message_id)
-
-
-def _check_existing(options: StartOptions) -> Existing:
-    value = options.get("on_existing", Existing.ATTACH)
-    try:
-        return Existing(value)
-    except ValueError:
-        raise ValueError(f"on_existing must be 'attach' or 'reject', not {value!r}") from None
-
-
 def _check_status(status: Status | str | None) -> Status | None:
     try:
         return None if status is None else Status(status)
     except ValueError:
         known = ", ".join(repr(str(one)) for one in Status)
         raise ValueError(f"no status {status!r} (statuses: {known})") from None
-
-
-def _check_reply(request: StartRequest, reply: StartReply) -> None:
-    if (reply.app, reply.flow) != (request.app, request.flow):
-        raise _taken(request.id, reply)
-
-
-def _taken(id: str, reply: StartReply) -> FlowError:
-    return FlowError(
-        f"id {id!r} is taken by a run of '{reply.app}/{reply.flow}' ({reply.status})",
-        reason=Reason.ALREADY_STARTED,
-    )
-
-
-def _hint(name: str) -> str:
-    close = get_close_matches(name, _START_OPTIONS, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

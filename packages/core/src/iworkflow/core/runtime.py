@@ -45,19 +45,19 @@ class Runtime:
             raise RuntimeError(
                 "this runtime was started before; it runs one app once, make another"
             )
-        if self._stopping is not None:
+        if self._is_stopping():
             raise RuntimeError("this runtime is stopped; make another")
         self._starting = asyncio.create_task(self._worker.start(app))
         try:
             await self._starting
         except BaseException as error:
-            if self._stopping is None:
+            if not self._is_stopping():
                 self._fail(error, "the start of this runtime was cancelled")
                 await self._close_after(error)
                 raise
             if _cancelled_from_outside():
                 raise
-        if self._stopping is not None:
+        if self._is_stopping():
             await self.stop()
             raise RuntimeError("this runtime was stopped before it had started") from None
         self._watching = asyncio.create_task(self._watch())
@@ -107,6 +107,9 @@ class Runtime:
             grace: how long steps may take to finish at the end.
         """
         return _Running(self, app, seconds("grace", grace, zero=True))
+
+    def _is_stopping(self) -> bool:
+        return self._stopping is not None
 
     async def _close_after(self, error: BaseException) -> None:
         try:
