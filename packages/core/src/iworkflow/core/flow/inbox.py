@@ -1,0 +1,54 @@
+"""Messages that flow code waits for, by topic.
+
+A `recv` that is alone in the air is one operation of the engine, with its timeout. Where other
+operations are in the air, a `recv` may lose against them and must then have consumed nothing;
+and several may wait for one topic. There, one reader a topic takes messages for whoever waits,
+timeouts are sleeps, and a reader that nobody waits for keeps its message.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from iworkflow.core.flow.entry import Answer, Entry
+from iworkflow.core.jsonvalue import JsonValue
+
+READER_GRACE = 0.05
+"""A `recv` that shares the air waits this many seconds at least, for its reader to look."""
+
+
+@dataclass(slots=True, eq=False)
+class Receipt:
+    """One `recv` of the flow: `answer` gets the message in brackets, or None for no message."""
+
+    topic: str
+    timeout: float | None
+    answer: Answer[JsonValue]
+    timer: Entry | None = None
+    alone: Entry | None = None
+    dropped: bool = False
+
+
+@dataclass(slots=True)
+class Topic:
+    """Who waits for a topic, and the reader that takes its next message."""
+
+    name: str
+    waiting: deque[Receipt] = field(default_factory=deque)
+    reader: Entry | None = None
+
+
+class Inbox:
+    """The topics of one run."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, Topic] = {}
+
+    def topic(self, name: str) -> Topic:
+        """The topic of that name, made when it is first asked for."""
+        return self._topics.setdefault(name, Topic(name))
+
+    def hungry(self) -> list[Topic]:
+        """The topics that somebody waits for and that have no reader."""
+        return [t for t in self._topics.values() if t.waiting and t.reader is None]
