@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from iworkflow.core.jsonvalue import JsonValue
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+R = TypeVar("R")
 
 MAX_CAUSES = 8
 """How many causes of an error are carried; deeper ones are cut."""
@@ -53,6 +58,17 @@ class Failure(Exception):
         self.retry_after = retry_after
         self.benign = benign
 
+    def details_as(self, type: TypeForm[R]) -> R:
+        """Read the details as a type, the way the catcher of the error will read them.
+
+        Raises:
+            Failure: type `DecodeError`: they do not fit.
+            TypeError: they cannot be encoded, or the type cannot be read back.
+        """
+        from iworkflow.core.codec import encode
+
+        return _details_as(encode(self.details, where="details"), type)
+
     def _fields(self) -> dict[str, Any]:
         return {
             "type": self.type,
@@ -74,7 +90,6 @@ class Failure(Exception):
         )
 
     __hash__ = Exception.__hash__
-
 
 
 def non_retryable(message: str, type: str = "Failure", details: Any = None) -> Failure:
@@ -109,6 +124,15 @@ class FlowError(Exception):
         self.details = details
         self.exhausted = exhausted
 
+    def details_as(self, type: TypeForm[R]) -> R:
+        """Read the details as a type.
+
+        Raises:
+            Failure: type `DecodeError`: they do not fit.
+            TypeError: the type cannot be read back.
+        """
+        return _details_as(self.details, type)
+
     def _fields(self) -> dict[str, Any]:
         return {
             "reason": self.reason,
@@ -129,6 +153,12 @@ class FlowError(Exception):
         )
 
     __hash__ = Exception.__hash__
+
+
+def _details_as(details: JsonValue, type: TypeForm[R]) -> R:
+    from iworkflow.core.codec import decode
+
+    return cast("R", decode(details, type, where="details"))
 
 
 def _rebuild(cls: type[Exception], message: str, fields: dict[str, Any]) -> Exception:

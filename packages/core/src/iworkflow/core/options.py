@@ -7,10 +7,15 @@ checked, every duration in seconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, get_args
+
+from iworkflow.core.named import choices
+
+if TYPE_CHECKING:
+    from iworkflow.core.definition import AppDefinition
 
 Duration = timedelta | float
 """A length of time; a number is seconds."""
@@ -103,10 +108,162 @@ def seconds(name: str, value: Duration, *, zero: bool = False) -> float:
     return result
 
 
-def check_priority(value: int | None, default: int = DEFAULT_PRIORITY) -> int:
-    """Check a priority; None gives the default."""
+def check_priority(value: int | None, default: int = DEFAULT_PRIORITY, *, where: str = "") -> int:
+    """Check a priority; None gives the default.
+
+    Raises:
+        ValueError: it is not 1 to 5.
+    """
     if value is None:
         return default
-    if isinstance(value, bool) or value not in _PRIORITIES:
-        raise ValueError(f"priority must be 1 (first) to 5 (last), not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or value not in _PRIORITIES:
+        raise ValueError(f"{where}priority must be 1 (first) to 5 (last), not {value!r}")
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class RunPolicy:
+    """How a run is started: checked options, the timeout in seconds."""
+
+    timeout: float | None = None
+    on_existing: OnExisting = "attach"
+    priority: int = DEFAULT_PRIORITY
+
+
+def step_policy(
+    app: AppDefinition,
+    step_name: str,
+    options: StepOptions,
+    *,
+    default_priority: int = DEFAULT_PRIORITY,
+) -> StepPolicy:
+    """Check the options of a step.
+
+    Raises:
+        ValueError: a value is out of bounds, or the app has no such pool.
+        TypeError: an option is not known, or a value is of the wrong sort.
+    """
+    where = f"step {step_name!r}: "
+    check_keywords(where, options, StepOptions)
+    get = cast("Mapping[str, Any]", options).get
+    default = StepPolicy()
+    policy = StepPolicy(
+        attempts=_attempts(where, get("attempts", default.attempts)),
+        retry_interval=seconds(
+            f"{where}retry_interval", get("retry_interval", default.retry_interval), zero=True
+        ),
+        backoff=_backoff(where, get("backoff", default.backoff)),
+        max_retry_interval=_optional(where, "max_retry_interval", options, zero=True),
+        timeout=seconds(f"{where}timeout", get("timeout", default.timeout)),
+        total_timeout=_optional(where, "total_timeout", options),
+        heartbeat_timeout=_optional(where, "heartbeat_timeout", options),
+        non_retryable_types=_type_names(where, get("non_retryable_types", ())),
+        pool=_pool(where, get("pool"), app),
+        priority=check_priority(get("priority"), default_priority, where=where),
+    )
+    most = policy.max_retry_interval
+    if most is not None and most < policy.retry_interval:
+        raise ValueError(
+            f"{where}max_retry_interval ({most:g} s) is below "
+            f"retry_interval ({policy.retry_interval:g} s)"
+        )
+    return policy
+
+
+def run_policy(
+    where: str,
+    options: ChildOptions | StartOptions,
+    *,
+    on_existing: OnExisting = "attach",
+    default_priority: int = DEFAULT_PRIORITY,
+) -> RunPolicy:
+    """Check the options of a child or a start.
+
+    Args:
+        where: begins every message, such as `child 'iprofile/enrich'`.
+        options: as the user gave them.
+        on_existing: what holds where they do not say.
+        default_priority: likewise.
+
+    Raises:
+        ValueError: a value is out of bounds.
+        TypeError: an option is not known, or a value is of the wrong sort.
+    """
+    where = f"{where}: "
+    check_keywords(where, options, StartOptions)
+    return RunPolicy(
+        timeout=_optional(where, "timeout", options),
+        on_existing=_on_existing(where, options.get("on_existing", on_existing)),
+        priority=check_priority(options.get("priority"), default_priority, where=where),
+    )
+
+
+def check_keywords(where: str, options: Mapping[str, Any], allowed: type) -> None:
+    """Refuse a keyword that the `TypedDict` does not have.
+
+    Raises:
+        TypeError: names the keyword and what was probably meant.
+    """
+    for name in options:
+        if name not in allowed.__annotations__:
+            known = choices("option", name, allowed.__annotations__)
+            raise TypeError(f"{where}no option {name!r} {known}")
+
+
+def _optional(
+    where: str, name: str, options: Mapping[str, Any], *, zero: bool = False
+) -> float | None:
+    value = options.get(name)
+    return None if value is None else seconds(f"{where}{name}", value, zero=zero)
+
+
+def _attempts(where: str, value: object) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{where}attempts must be an integer or None, not {value!r}")
+    if value < 1:
+        raise ValueError(f"{where}attempts must be 1 or more, or None for no limit, not {value!r}")
+    return value
+
+
+def _backoff(where: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{where}backoff must be a number, not {value!r}")
+    if not math.isfinite(value) or value < 1:
+        raise ValueError(f"{where}backoff must be 1 or more, not {value!r}")
+    return float(value)
+
+
+def _type_names(where: str, types: object) -> tuple[str, ...]:
+    if isinstance(types, str | type) or not isinstance(types, Iterable):
+        raise TypeError(
+            f"{where}non_retryable_types must be a sequence of exceptions or names, not {types!r}"
+        )
+    return tuple(_type_name(where, one) for one in cast("Iterable[object]", types))
+
+
+def _type_name(where: str, one: object) -> str:
+    if isinstance(one, type) and issubclass(one, BaseException):
+        return one.__name__
+    if isinstance(one, str) and one:
+        return one
+    raise TypeError(f"{where}non_retryable_types: {one!r} is no exception and no name of one")
+
+
+def _pool(where: str, pool: object, app: AppDefinition) -> str | None:
+    if pool is None:
+        return None
+    if not isinstance(pool, str):
+        raise TypeError(f"{where}pool must be the name of one, not {pool!r}")
+    if pool not in app.pools:
+        raise ValueError(
+            f"{where}no pool {pool!r} in app {app.app!r} {choices('pool', pool, app.pools)}"
+        )
+    return pool
+
+
+def _on_existing(where: str, value: object) -> OnExisting:
+    if isinstance(value, str) and value in get_args(OnExisting):
+        return cast("OnExisting", value)
+    raise ValueError(f"{where}on_existing must be 'attach' or 'reject', not {value!r}")
