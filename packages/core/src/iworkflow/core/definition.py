@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, TypeVar, TypeVarTuple, cast, overload
 
 from iworkflow.core.codec import ANY, check_hint
+from iworkflow.core.codec.hints import is_a, of_class
 from iworkflow.core.named import check_app_name, check_limit, check_name, choices
 from iworkflow.core.options import step_policy
 from iworkflow.core.signature import Signature, first_parameter
@@ -159,7 +160,7 @@ class AppDefinition:
 def _named(sort: str, functions: Functions, where: str) -> dict[str, Callable[..., Any]]:
     if isinstance(functions, Mapping):
         pairs = list(cast("Mapping[str, Callable[..., Any]]", functions).items())
-    elif callable(functions) or isinstance(functions, str):
+    elif is_a(functions, str) or callable(functions):
         raise TypeError(f"{where}: {sort}s must be a mapping or a sequence, not {functions!r}")
     else:
         pairs = [(_own_name(sort, fn, where), fn) for fn in functions]
@@ -235,7 +236,7 @@ def _is_generator(fn: Any) -> bool:
 
 
 def _call(fn: Any) -> Any:
-    return getattr(type(fn), "__call__", None)  # noqa: B004
+    return getattr(of_class(fn), "__call__", None)  # noqa: B004
 
 
 def _checked_pools(pools: Mapping[str, int], where: str) -> dict[str, int]:

@@ -89,7 +89,7 @@ class StepPolicy:
     priority: int = DEFAULT_PRIORITY
 
 
-def seconds(name: str, value: Duration, *, zero: bool = False) -> float:
+def seconds(name: str, value: object, *, zero: bool = False) -> float:
     """Check a duration and return it in seconds.
 
     Raises:
@@ -108,7 +108,7 @@ def seconds(name: str, value: Duration, *, zero: bool = False) -> float:
     return result
 
 
-def check_priority(value: int | None, default: int = DEFAULT_PRIORITY, *, where: str = "") -> int:
+def check_priority(value: object, default: int = DEFAULT_PRIORITY, *, where: str = "") -> int:
     """Check a priority; None gives the default.
 
     Raises:

@@ -216,7 +216,7 @@ class _Notes:
 def _function(fn: Any) -> Any:
     """Find the function below partials, methods, decorators and callable objects."""
     while isinstance(fn, functools.partial):
-        fn = fn.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        fn = fn.func
     if not (inspect.isroutine(fn) or inspect.isclass(fn)):
         fn = type(fn).__call__
     fn = inspect.unwrap(fn)

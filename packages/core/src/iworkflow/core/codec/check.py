@@ -24,6 +24,7 @@ from iworkflow.core.codec.hints import (
     is_enum,
     is_literal,
     is_pydantic,
+    of_class,
     origin,
     show,
     unwrap,
@@ -126,7 +127,7 @@ def _literal(hint: Any) -> Iterator[Any]:
 
 
 def _enum(hint: Any) -> Iterator[Any]:
-    kinds = {type(member.value) for member in hint.__members__.values()}
+    kinds = {of_class(member.value) for member in hint.__members__.values()}
     if kinds not in ({str}, {int}):
         raise Unreadable(f"the values of enum {show(hint)} must be all str or all int")
     return iter(())
@@ -152,7 +153,7 @@ def _container(hint: Any, sort: Sort) -> Iterator[Any]:
 def _check_key(hint: Any, key: Any) -> None:
     if key is ANY or key in _KEYS or is_enum(key):
         return
-    if is_literal(key) and len({type(one) for one in typing.get_args(key)} & {str, int}) == 1:
+    if is_literal(key) and len({of_class(one) for one in typing.get_args(key)} & {str, int}) == 1:
         return
     raise Unreadable(f"{show(key)} is no key that JSON can hold, in {show(hint)}")
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from iworkflow.core.codec.check import check_hint
-from iworkflow.core.codec.hints import ANY, is_pydantic, show, unwrap
+from iworkflow.core.codec.hints import ANY, is_a, is_pydantic, show, unwrap
 from iworkflow.core.codec.models import load_model
 from iworkflow.core.errors import Failure, non_retryable
 
@@ -61,9 +61,9 @@ def _hook(hint: Any, value: Any) -> Any:
 
 
 def _copy(value: Any) -> Any:
-    if isinstance(value, dict):
+    if is_a(value, dict):
         return {key: _copy(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if is_a(value, list | tuple):
         return [_copy(item) for item in value]
     return value
 

@@ -8,8 +8,7 @@ it. It needs nothing but the standard library.
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache, partial
@@ -18,7 +17,17 @@ from typing import Any, Union, cast
 
 from iworkflow.core.codec.containers import Sort, arguments_of, sort_of
 from iworkflow.core.codec.digest import dumps
-from iworkflow.core.codec.hints import ANY, is_enum, is_literal, is_pydantic, origin, show, unwrap
+from iworkflow.core.codec.hints import (
+    ANY,
+    is_a,
+    is_enum,
+    is_literal,
+    is_pydantic,
+    of_class,
+    origin,
+    show,
+    unwrap,
+)
 from iworkflow.core.codec.layout import Layout, Member, UnresolvedHint, class_kind, layout
 from iworkflow.core.codec.models import dump_model
 from iworkflow.core.codec.scalars import FORMS, Refused, plain
@@ -69,7 +78,7 @@ def _run(value: object, hint: object, walk: Walk, where: str) -> JsonValue:
     except UnresolvedHint as error:
         raise TypeError(f"{where}: {error}") from None
     except RecursionError:
-        raise TypeError(f"{where}: {type(value).__name__} is nested too deeply") from None
+        raise TypeError(f"{where}: {of_class(value).__name__} is nested too deeply") from None
 
 
 def _encoder(hint: Any) -> Encoder:
@@ -110,7 +119,7 @@ def _guarded(encode_inside: Encoder) -> Encoder:
     def guarded(value: Any, walk: Walk) -> Any:
         key = id(value)
         if key in walk.inside:
-            raise Refused(f"this {type(value).__name__} contains itself and cannot be encoded")
+            raise Refused(f"this {of_class(value).__name__} contains itself and cannot be encoded")
         walk.inside.add(key)
         try:
             return encode_inside(value, walk)
@@ -125,7 +134,7 @@ def _mismatch(hint: Any, value: Any) -> Refused:
 
 
 def _name(value: Any) -> str:
-    return show(type(value))
+    return show(of_class(value))
 
 
 # Single values
@@ -135,7 +144,7 @@ def _scalar(cls: type) -> Encoder:
     form = FORMS[cls]
 
     def scalar(value: Any, walk: Walk) -> Any:
-        if type(value) is cls:
+        if of_class(value) is cls:
             return form(value)
         if cls in (bool, NoneType, memoryview):
             raise _mismatch(cls, value)
@@ -145,7 +154,7 @@ def _scalar(cls: type) -> Encoder:
 
 
 def _enum(cls: type[Enum], value: Any, walk: Walk) -> Any:
-    if type(value) is not cls:
+    if of_class(value) is not cls:
         raise _mismatch(cls, value)
     return _any(value.value, walk)
 
@@ -157,11 +166,11 @@ def _literal(hint: Any, value: Any, walk: Walk) -> Any:
 
 
 def _is_one_of(hint: Any, value: Any) -> bool:
-    return any(type(value) is type(one) and value == one for one in typing.get_args(hint))
+    return any(of_class(value) is type(one) and value == one for one in typing.get_args(hint))
 
 
 def _model(cls: type, value: Any, walk: Walk) -> Any:
-    if type(value) is not cls:
+    if of_class(value) is not cls:
         raise _subclass(cls, value)
     return _any(dump_model(value, terse=walk.omit_defaults), walk)
 
@@ -171,26 +180,22 @@ def _model(cls: type, value: Any, walk: Walk) -> Any:
 
 def _any(value: Any, walk: Walk) -> Any:
     """Encode by the value's own class."""
-    if is_enum(type(value)):
+    if is_enum(of_class(value)):
         return _any(value.value, walk)
-    return _own(type(value))(value, walk)
+    return _own(of_class(value))(value, walk)
 
 
 @lru_cache(maxsize=4096)
 def _own(cls: type) -> Encoder:
     if cls in FORMS or class_kind(cls) or is_pydantic(cls):
         return _build(cls)
-    for base in (str, int, float, list, tuple, dict, set, frozenset):
-        if issubclass(cls, base):
-            return _build(base)
-    for base in FORMS:
-        if issubclass(cls, base):
-            return _build(base)
-    return _unknown
+    bases: list[Any] = [list, tuple, dict, set, frozenset, *FORMS]
+    below = [base for base in bases if issubclass(cls, base)]
+    return _build(below[0]) if below else _unknown
 
 
 def _unknown(value: Any, walk: Walk) -> Any:
-    raise Refused(f"cannot encode an object of type {_full_name(type(value))}")
+    raise Refused(f"cannot encode an object of type {_full_name(of_class(value))}")
 
 
 def _full_name(cls: type) -> str:
@@ -212,7 +217,7 @@ def _union(hint: Any) -> Encoder:
     def union(value: Any, walk: Walk) -> Any:
         if any(_is_one_of(literal, value) for literal in literals):
             return value
-        exact = by_class.get(type(value))
+        exact = by_class.get(of_class(value))
         if exact is not None:
             return exact(value, walk)
         return _first_that_takes(hint, list(by_class.values()), value, walk)
@@ -238,7 +243,7 @@ def _object(hint: Any, cls: type, value: Any, walk: Walk) -> Any:
     shape = layout(hint)
     if shape.kind == "typeddict":
         return _typeddict(hint, shape, value, walk)
-    if type(value) is not cls:
+    if of_class(value) is not cls:
         raise _subclass(hint, value)
     if shape.as_array:
         return _positional(shape, value, walk)
@@ -249,7 +254,7 @@ def _object(hint: Any, cls: type, value: Any, walk: Walk) -> Any:
 
 def _subclass(hint: Any, value: Any) -> Refused:
     cls = origin(hint)
-    if not isinstance(value, cls):
+    if not is_a(value, cls):
         return _mismatch(hint, value)
     refused = Refused(
         f"expected {show(hint)}, got its subclass {_name(value)}, whose own members would be lost; "
@@ -308,20 +313,19 @@ def _is_unset(item: Any) -> bool:
 
 
 def _typeddict(hint: Any, shape: Layout, value: Any, walk: Walk) -> Any:
-    if not isinstance(value, dict):
+    if not is_a(value, dict):
         raise _mismatch(hint, value)
     known = {member.name: member for member in shape.members}
-    given = cast("dict[Any, Any]", value)
-    for key in given:
+    for key in value:
         if key not in known:
             raise Refused(f"{show(hint)} has no member {key!r:.80}")
-    missing = [name for name, member in known.items() if member.required and name not in given]
+    missing = [name for name, member in known.items() if member.required and name not in value]
     if missing:
         raise Refused(f"{show(hint)} lacks the member {missing[0]!r}")
     return {
-        name: _item(_encoder(member.hint), given[name], walk, f"[{name!r}]")
+        name: _item(_encoder(member.hint), value[name], walk, f"[{name!r}]")
         for name, member in known.items()
-        if name in given
+        if name in value
     }
 
 
@@ -345,16 +349,15 @@ def _list(hint: Any, inner: tuple[Any, ...]) -> Encoder:
     encoder = _encoder(inner[0])
 
     def encode_list(value: Any, walk: Walk) -> Any:
-        if type(value) is not list and not isinstance(value, list):
+        if not is_a(value, list):
             raise _reads_back_as("list", hint, value)
-        items = cast("list[Any]", value)
-        return [_item(encoder, item, walk, f"[{index}]") for index, item in enumerate(items)]
+        return [_item(encoder, item, walk, f"[{index}]") for index, item in enumerate(value)]
 
     return encode_list
 
 
 def _reads_back_as(sort: str, hint: Any, value: Any) -> Refused:
-    if origin(hint).__name__ != sort and isinstance(value, origin(hint)):
+    if origin(hint).__name__ != sort and is_a(value, origin(hint)):
         return Refused(f"{show(hint)} reads back as a {sort}: give a {sort}, not {_name(value)}")
     return _mismatch(hint, value)
 
@@ -365,12 +368,11 @@ def _tuple(hint: Any, inner: tuple[Any, ...]) -> Encoder:
     encoders = [_encoder(one) for one in inner]
 
     def encode_tuple(value: Any, walk: Walk) -> Any:
-        if not isinstance(value, tuple):
+        if not is_a(value, tuple):
             raise _mismatch(hint, value)
-        items = cast("tuple[Any, ...]", value)
-        if len(items) != len(encoders):
-            raise Refused(f"expected {show(hint)}, got a tuple of {len(items)}")
-        pairs = zip(encoders, items, strict=True)
+        if len(value) != len(encoders):
+            raise Refused(f"expected {show(hint)}, got a tuple of {len(value)}")
+        pairs = zip(encoders, value, strict=True)
         return [_item(one, item, walk, f"[{n}]") for n, (one, item) in enumerate(pairs)]
 
     return encode_tuple
@@ -378,10 +380,9 @@ def _tuple(hint: Any, inner: tuple[Any, ...]) -> Encoder:
 
 def _uniform_tuple(hint: Any, encoder: Encoder) -> Encoder:
     def encode_tuple(value: Any, walk: Walk) -> Any:
-        if not isinstance(value, tuple):
+        if not is_a(value, tuple):
             raise _mismatch(hint, value)
-        items = cast("tuple[Any, ...]", value)
-        return [_item(encoder, item, walk, f"[{index}]") for index, item in enumerate(items)]
+        return [_item(encoder, item, walk, f"[{index}]") for index, item in enumerate(value)]
 
     return encode_tuple
 
@@ -391,11 +392,10 @@ def _set(hint: Any, inner: tuple[Any, ...]) -> Encoder:
     cls = origin(hint)
 
     def encode_set(value: Any, walk: Walk) -> Any:
-        if not isinstance(value, cls):
+        if not is_a(value, cls):
             raise _mismatch(hint, value)
-        items = cast("AbstractSet[Any]", value)
         return sorted(
-            (_item(encoder, item, walk, f"{{{item!r:.40}}}") for item in items), key=dumps
+            (_item(encoder, item, walk, f"{{{item!r:.40}}}") for item in value), key=dumps
         )
 
     return encode_set
@@ -407,9 +407,9 @@ def _dict(hint: Any, inner: tuple[Any, ...]) -> Encoder:
     cls = origin(hint)
 
     def encode_dict(value: Any, walk: Walk) -> Any:
-        if not isinstance(value, cls):
+        if not is_a(value, cls):
             raise _mismatch(hint, value)
-        items = cast("Mapping[Any, Any]", value).items()
+        items = value.items()
         return {
             key_encoder(key, walk): _item(encoder, item, walk, f"[{key!r:.40}]")
             for key, item in items
@@ -419,7 +419,7 @@ def _dict(hint: Any, inner: tuple[Any, ...]) -> Encoder:
 
 
 def _plain_key(key: Any, walk: Walk) -> str:
-    if not isinstance(key, str):
+    if not is_a(key, str):
         raise Refused(
             f"the key {key!r:.40} is a {_name(key)}; without a hint keys must be str, "
             f"with one such as dict[{_name(key)}, ...] they need not"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import types
 import typing
+from collections.abc import Callable
 from enum import Enum
 from typing import Annotated, Any, Final, Literal, NewType, NotRequired, Required, TypeVar, Union
 
@@ -61,6 +62,13 @@ def _alias_value(hint: Any) -> Any:
     return typing.get_origin(hint).__value__[arguments] if arguments else hint.__value__
 
 
+is_a: Callable[[Any, Any], bool] = isinstance
+"""`isinstance` that leaves the type checkers' view of a user's value alone."""
+
+of_class: Callable[[Any], Any] = type
+"""`type`, likewise."""
+
+
 def origin(hint: Any) -> Any:
     """The class of a hint: `list` of `list[int]`, and a class is its own."""
     found = typing.get_origin(hint)
@@ -74,7 +82,7 @@ def arguments(hint: Any) -> tuple[Any, ...]:
     return typing.get_args(hint)
 
 
-def is_class(hint: Any, base: type) -> bool:
+def is_class(hint: Any, base: Any) -> bool:
     """Whether the hint is a class (no alias of one) below `base`."""
     return isinstance(hint, type) and issubclass(hint, base)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, NotRequired, Required
 
-from iworkflow.core.codec.hints import ANY, is_class
+from iworkflow.core.codec.hints import ANY, is_a, is_class
 
 Kind = typing.Literal["dataclass", "struct", "attrs", "typeddict", "namedtuple"]
 
@@ -44,13 +44,13 @@ class Layout:
 
 def class_kind(cls: Any) -> Kind | None:
     """Which of the supported sorts of class this is."""
-    if not isinstance(cls, type):
+    if not is_a(cls, type):
         return None
     if hasattr(cls, "__struct_fields__"):
         return "struct"
-    if issubclass(cls, dict) and hasattr(cls, "__total__"):
+    if is_class(cls, dict) and hasattr(cls, "__total__"):
         return "typeddict"
-    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+    if is_class(cls, tuple) and hasattr(cls, "_fields"):
         return "namedtuple"
     if "__attrs_attrs__" in cls.__dict__:
         return "attrs"
@@ -180,7 +180,7 @@ def _parameters(hint: Any) -> dict[type, dict[Any, Any]]:
     while todo:
         base, outer = todo.pop()
         cls: Any = typing.get_origin(base) or base
-        if not is_class(cls, Generic):  # type: ignore[arg-type]
+        if not is_class(cls, Generic):
             continue
         given = (fill(argument, outer) for argument in typing.get_args(base))
         scope = dict(zip(getattr(cls, "__parameters__", ()), given, strict=False))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from iworkflow.core.codec.digest import dumps
+from iworkflow.core.codec.hints import is_a
 from iworkflow.core.codec.scalars import Refused
 
 
@@ -29,10 +30,10 @@ def load_model(cls: Any, data: Any) -> Any:
 
 def _sorted(native: Any, data: Any) -> Any:
     """Sort those lists of `data` that are sets in `native`."""
-    if isinstance(data, dict) and isinstance(native, dict):
+    if is_a(data, dict) and is_a(native, dict):
         pairs = zip(native.values(), data.items(), strict=True)
         return {key: _sorted(inner, item) for inner, (key, item) in pairs}
-    if isinstance(data, list) and isinstance(native, list | tuple | set | frozenset):
+    if is_a(data, list) and is_a(native, list | tuple | set | frozenset):
         items = [_sorted(inner, item) for inner, item in zip(native, data, strict=True)]
-        return sorted(items, key=dumps) if isinstance(native, set | frozenset) else items
+        return sorted(items, key=dumps) if is_a(native, set | frozenset) else items
     return data
