@@ -289,8 +289,9 @@ class Handle(Generic[R]):
             Failure: type `DecodeError`: the result does not fit `result_type`.
         """
         limit = None if timeout is None else seconds("timeout", timeout, zero=True)
+        scope = asyncio.timeout(limit)
         try:
-            async with asyncio.timeout(limit) as scope:
+            async with scope:
                 engine = await self._connection.engine()
                 outcome = await engine.result(self._id)
         except TimeoutError:

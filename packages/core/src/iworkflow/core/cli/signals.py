@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -13,7 +13,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def on_stop(ask: Callable[[], object]) -> Iterator[None]:
+def on_stop(ask: Callable[[], object]) -> Generator[None]:
     """Call `ask` in the running loop at the first signal; exit with 128 + n at the second."""
     loop = asyncio.get_running_loop()
     asked = False
