@@ -285,9 +285,9 @@ async def test_a_bad_id(client: Client, id: Any) -> None:
         client.start(WAIT, id=id),
         client.signal_with_start(WAIT, id=id, topic="t", value=1),
     ):
-        with pytest.raises(ValueError, match="^id of a flow must be "):
+        with pytest.raises(ValueError, match=r"^id of a flow must be "):
             await call
-    with pytest.raises(ValueError, match="^id of a flow must be "):
+    with pytest.raises(ValueError, match=r"^id of a flow must be "):
         client.handle(id)
     assert await client.list() == []
 
@@ -359,7 +359,7 @@ async def test_a_bad_target(client: Client, target: Any, remedy: str) -> None:
         await client.start(target, id="x")
     assert str(caught.value).startswith("start() takes a Target, not ")
     assert str(caught.value).endswith(remedy)
-    with pytest.raises(TypeError, match="^signal_with_start\\(\\) takes a Target, not "):
+    with pytest.raises(TypeError, match=r"^signal_with_start\(\) takes a Target, not "):
         await client.signal_with_start(target, id="x", topic="t", value=1)
 
 
@@ -477,5 +477,5 @@ async def test_the_engine_s_own_timeout_is_not_ours() -> None:
     """A `TimeoutError` that comes from the engine is raised as it is."""
     engine = Engine()
     engine.outcome.set_exception(TimeoutError("socket"))
-    with pytest.raises(TimeoutError, match="^socket$"):
+    with pytest.raises(TimeoutError, match=r"^socket$"):
         await Client(engine.open).handle("x").result(timeout=5)
