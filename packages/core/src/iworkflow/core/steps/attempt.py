@@ -20,7 +20,13 @@ from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD, check_size
 from iworkflow.core.errors import Failure
 from iworkflow.core.jsonvalue import JsonValue
 from iworkflow.core.options import StepPolicy
-from iworkflow.core.steps.describe import StepError, describe_exception, final_error, timed_out
+from iworkflow.core.steps.describe import (
+    StepError,
+    describe_exception,
+    final_error,
+    text_of,
+    timed_out,
+)
 from iworkflow.core.steps.scope import StepScope, step_scope
 from iworkflow.core.steps.threads import StepThreads
 
@@ -153,6 +159,9 @@ class _Call:
     max_payload: int
     ends: _Ends
 
+    # Everything is caught below, a user's `__post_init__` included: a SystemExit that leaves a
+    # task ends the whole event loop.
+
     async def run(self) -> Returned | StepError:
         arguments = self._arguments()
         if isinstance(arguments, StepError):
@@ -167,11 +176,10 @@ class _Call:
             return self.step.signature.decode_args(self.args, where=f"step {self.step.name!r}")
         except Failure as failure:
             return describe_exception(failure)
-        except Exception as error:
-            return final_error(str(error), "DecodeError", error)
+        except BaseException as error:
+            return final_error(text_of(error), "DecodeError", error)
 
     async def _invoke(self, arguments: Sequence[Any]) -> Any:
-        # Everything is caught: a SystemExit that leaves a task ends the whole event loop.
         try:
             if self.step.is_async:
                 result = self.step.fn(*arguments)
@@ -208,15 +216,15 @@ class _Call:
         return await done
 
     def _encoded(self, result: Any) -> Returned | StepError:
-        where = f"result of step {self.step.name!r}"
+        where = f"step {self.step.name!r}"
         try:
             value = self.step.signature.encode_result(result, where=where)
-            check_size(value, self.max_payload, where=where)
+            check_size(value, self.max_payload, where=f"{where}: result")
         except Failure as failure:
             return describe_exception(failure)
-        except Exception as error:
+        except BaseException as error:
             _discard(result)
-            return final_error(str(error), "EncodeError", error)
+            return final_error(text_of(error), "EncodeError", error)
         return Returned(value)
 
 

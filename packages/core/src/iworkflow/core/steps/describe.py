@@ -137,17 +137,18 @@ def _cause(exc: BaseException) -> BaseException | None:
 
 
 def _message(exc: BaseException) -> str:
-    text = _text(exc)
+    text = text_of(exc)
     if isinstance(exc, BaseExceptionGroup):
         leaves = list(_leaves(exc))
-        shown = [f"{_type(leaf)}: {_text(leaf)}" for leaf in leaves[:_SHOWN_LEAVES]]
+        shown = [f"{_type(leaf)}: {text_of(leaf)}" for leaf in leaves[:_SHOWN_LEAVES]]
         text = "; ".join([text, *shown, *(["..."] if len(leaves) > _SHOWN_LEAVES else [])])
     if len(text) > MAX_MESSAGE:
         text = text[:MAX_MESSAGE] + "..."
     return text
 
 
-def _text(exc: BaseException) -> str:
+def text_of(exc: BaseException) -> str:
+    """Return what `str` gives, as text that any engine can keep, whatever `__str__` does."""
     try:
         text = str(exc)
     except Exception as broken:
@@ -163,7 +164,7 @@ def _details(exc: BaseException) -> JsonValue:
     try:
         return encode(details, where="details of a failure")
     except Exception as error:
-        return {"unencodable": _repr(details), "why": _text(error)}
+        return {"unencodable": _repr(details), "why": text_of(error)}
 
 
 def _repr(value: Any) -> str:

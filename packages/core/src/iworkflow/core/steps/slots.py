@@ -37,7 +37,8 @@ class Slots:
     def __init__(self, limit: int, pools: Mapping[str, int]) -> None:
         self._limit = limit
         self._free = limit
-        self._pools: dict[str | None, int] = {None: limit, **pools}
+        self._pools: dict[str | None, int] = {None: limit}
+        self._pools.update(pools)
         self._waiting: dict[str | None, list[_Waiter]] = {name: [] for name in self._pools}
         self._arrivals = count()
         self._frozen = False

@@ -27,6 +27,11 @@ class StepThreads:
         self._started = 0
         self._closed = False
 
+    @property
+    def idle(self) -> int:
+        """How many threads wait for a job."""
+        return len(self._idle)
+
     def submit(self, job: Job) -> None:
         """Run the job in a thread, now. It must not raise."""
         with self._lock:
