@@ -136,7 +136,7 @@ class FlowTest:
 
     async def start(
         self,
-        flow: Flow | str | Target[Any],
+        flow: Any,
         /,
         *args: Any,
         id: str | None = None,

@@ -43,7 +43,7 @@ _MOMENTS = {
 class Schedule(Protocol):
     """Decides what happens next where more than one thing can; for property tests.
 
-    Both methods are called in a fixed order for a fixed program: a schedule that decides from a
+    Its methods are called in a fixed order for a fixed program: a schedule that decides from a
     seed makes a test that can be repeated.
     """
 
@@ -65,6 +65,10 @@ class Schedule(Protocol):
         """Whether all workers die here."""
         ...
 
+    def hold(self, point: Point) -> bool:
+        """Whether the operation is held here until it is chosen."""
+        ...
+
 
 @dataclass(slots=True)
 class RandomSchedule:
@@ -75,12 +79,15 @@ class RandomSchedule:
         crash_rate: how likely a crash is at each point.
         max_crashes: how many crashes there are at most.
         timer_rate: how likely a timer fires before operations that are held.
+        hold_rate: how likely an operation is held before its effect, and after its record; after
+            its effect it is always held.
     """
 
     seed: int
     crash_rate: float = 0.0
     max_crashes: int = 3
     timer_rate: float = 0.1
+    hold_rate: float = 0.2
     crashes: int = field(default=0, init=False)
     _random: random.Random = field(init=False, repr=False)
 
@@ -100,6 +107,10 @@ class RandomSchedule:
             return False
         self.crashes += 1
         return True
+
+    def hold(self, point: Point) -> bool:
+        """Hold every completion, and now and then what comes before and after it."""
+        return point.moment is Moment.EFFECT or self._random.random() < self.hold_rate
 
 
 @dataclass(slots=True)
@@ -149,7 +160,7 @@ class TestStage:
         self.records += moment is Moment.RECORD
         if self._dies(point):
             self.crash()
-        elif self._schedule is not None:
+        elif self._schedule is not None and self._schedule.hold(point):
             await self._hold(point)
 
     def _dies(self, point: Point) -> bool:
