@@ -16,12 +16,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import re
 import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context
-from typing import Any, NoReturn, Protocol, TypeVar, TypeVarTuple
+from types import CoroutineType, FrameType, GeneratorType
+from typing import Any, NoReturn, Protocol, TypeVar, TypeVarTuple, cast
 from weakref import WeakValueDictionary
 
 T = TypeVar("T")
@@ -32,6 +34,8 @@ _MAX_CLOSES = 10
 
 _MAX_ROUNDS = 100
 """How often tasks that were created while others were closed are closed in turn."""
+
+_MACHINERY = re.compile(r"(asyncio|iworkflow\.core)(\.|$)")
 
 _undead: list[object] = []
 """Coroutines that cannot be closed; held for ever, since collecting them would run their code."""
@@ -297,9 +301,24 @@ class FlowLoop(asyncio.AbstractEventLoop):
 
 
 def _place(task: asyncio.Task[Any]) -> str:
-    stack = task.get_stack(limit=1)
-    where = f" at {stack[0].f_code.co_filename}:{stack[0].f_lineno}" if stack else ""
-    return f"{task.get_name()}{where}"
+    frames = [frame for frame in map(_frame, _chain(task.get_coro())) if frame is not None]
+    own = [f for f in frames if not _MACHINERY.match(str(f.f_globals.get("__name__")))]
+    if not own:
+        return task.get_name()
+    return f"{task.get_name()} at {own[-1].f_code.co_filename}:{own[-1].f_lineno}"
+
+
+def _chain(coro: Any) -> list[Any]:
+    """The coroutine, the one that it awaits, and so on inwards."""
+    chain: list[Any] = []
+    while isinstance(coro, CoroutineType | GeneratorType):
+        chain.append(coro)
+        coro = coro.cr_await if isinstance(coro, CoroutineType) else coro.gi_yieldfrom
+    return chain
+
+
+def _frame(coro: Any) -> FrameType | None:
+    return cast("FrameType | None", getattr(coro, "cr_frame", getattr(coro, "gi_frame", None)))
 
 
 def _run(handle: asyncio.Handle) -> None:
@@ -311,22 +330,28 @@ def _run(handle: asyncio.Handle) -> None:
 
 
 def close(coro: Any) -> None:
-    """Close a coroutine, also one that awaits while it is being closed.
+    """Close a coroutine from within, also one that awaits while it is being closed.
 
     One that swallows `GeneratorExit` for ever is held for ever instead, with an error in the log.
     """
+    for inner in reversed(_chain(coro)):
+        if not _closed(inner):
+            _undead.append(inner)
+            log.error("%r cannot be closed: it swallows every exception", inner)
+
+
+def _closed(coro: Any) -> bool:
     for _ in range(_MAX_CLOSES):
         try:
             coro.close()
         except RuntimeError as error:
             if "ignored GeneratorExit" not in str(error):
-                return
+                return True
         except BaseException:  # the flow's clean-up failed, and its dispatch is over
-            return
+            return True
         else:
-            return
-    _undead.append(coro)
-    log.error("%r cannot be closed: it swallows every exception", coro)
+            return True
+    return False
 
 
 def _close_generator(generator: AsyncGenerator[Any, Any]) -> None:
@@ -337,7 +362,8 @@ def _close_generator(generator: AsyncGenerator[Any, Any]) -> None:
         return
     except BaseException:  # as in `close`
         return
-    close(closing)
+    if not _closed(closing):
+        _undead.append(generator)
 
 
 def _swap_task(loop: asyncio.AbstractEventLoop | None, task: Any) -> Any:
