@@ -24,6 +24,7 @@ from iworkflow.core.codec.hints import (
     is_enum,
     is_literal,
     is_pydantic,
+    is_unset,
     of_class,
     origin,
     show,
@@ -104,7 +105,7 @@ def _inner_hints(hint: Any) -> Iterator[Any]:
         return _literal(hint)
     if is_enum(hint):
         return _enum(hint)
-    if is_pydantic(hint):
+    if is_pydantic(hint) or is_unset(hint):
         return iter(())
     if class_kind(kind):
         return _object(hint)
@@ -135,9 +136,12 @@ def _enum(hint: Any) -> Iterator[Any]:
 
 def _object(hint: Any) -> Iterator[Any]:
     shape = layout(hint)
-    for note in vars(shape.cls).get("__annotations__", {}).values():
-        if "InitVar" in str(note):
-            raise Unreadable(f"{show(hint)} has an InitVar, which is not kept")
+    for name, declared in getattr(shape.cls, "__dataclass_fields__", {}).items():
+        if "INITVAR" in repr(declared._field_type):
+            raise Unreadable(f"{show(hint)}.{name} is an InitVar, which is not kept")
+    for declared in getattr(shape.cls, "__attrs_attrs__", ()):
+        if getattr(declared.default, "takes_self", False):
+            raise Unreadable(f"the default of {show(hint)}.{declared.name} takes self")
     return (member.hint for member in shape.members)
 
 
@@ -178,7 +182,7 @@ def _union(hint: Any) -> Iterator[Any]:
         if count > 1:
             alike = [show(one) for one in plain if _json_kind(one) == kind]
             raise Unreadable(f"{_listed(alike)} are all {kind} in JSON{_remedy(kind)}")
-    if kinds["a model"] and set(members) - {NoneType} != {plain[0]} and len(members) > 1:
+    if kinds["a model"]:
         _check_model_union(members)
     return iter(members)
 

@@ -11,7 +11,7 @@ from iworkflow.core.codec.hints import ANY, is_a, is_pydantic, show, unwrap
 from iworkflow.core.codec.models import load_model
 from iworkflow.core.errors import Failure, non_retryable
 
-_PLACE = re.compile(r" - at (?:`key` in )?`\$?(?P<path>.*)`$", re.DOTALL)
+_PLACE = re.compile(r" - at (?P<key>`key` in )?`\$?(?P<path>.*)`$", re.DOTALL)
 
 
 @lru_cache(maxsize=1)
@@ -71,7 +71,7 @@ def _copy(value: Any) -> Any:
 def _misfit(error: Exception, hint: object, where: str) -> Failure:
     message = str(error)
     found = _PLACE.search(message)
-    path = "" if found is None else found["path"]
+    path = "" if found is None else found["path"] + (" (a key)" if found["key"] else "")
     what = message if found is None else message[: found.start()]
     value_of = "" if not path or where[-1:].isalnum() else ": value"
     return non_retryable(

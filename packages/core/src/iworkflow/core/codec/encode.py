@@ -23,6 +23,7 @@ from iworkflow.core.codec.hints import (
     is_enum,
     is_literal,
     is_pydantic,
+    is_unset,
     of_class,
     origin,
     show,
@@ -112,6 +113,8 @@ def _build(hint: Any) -> Encoder:
         return _guarded(partial(_object, hint, kind))
     if (sort := sort_of(kind)) is not None:
         return _container(hint, sort)
+    if is_unset(hint):
+        return partial(_unset, hint)
     raise Refused(f"the codec does not know the hint {show(hint)}")
 
 
@@ -153,6 +156,10 @@ def _scalar(cls: type) -> Encoder:
     return scalar
 
 
+def _unset(hint: Any, value: Any, walk: Walk) -> Any:
+    raise _mismatch(hint, value)
+
+
 def _enum(cls: type[Enum], value: Any, walk: Walk) -> Any:
     if of_class(value) is not cls:
         raise _mismatch(cls, value)
@@ -189,7 +196,9 @@ def _any(value: Any, walk: Walk) -> Any:
 def _own(cls: type) -> Encoder:
     if cls in FORMS or class_kind(cls) or is_pydantic(cls):
         return _build(cls)
-    bases: list[Any] = [list, tuple, dict, set, frozenset, *FORMS]
+    if issubclass(cls, set | frozenset):
+        return _guarded(_set(cls, (ANY,)))
+    bases: list[Any] = [list, tuple, dict, *FORMS]
     below = [base for base in bases if issubclass(cls, base)]
     return _build(below[0]) if below else _unknown
 
@@ -267,7 +276,7 @@ def _subclass(hint: Any, value: Any) -> Refused:
 def _named(shape: Layout, value: Any, walk: Walk) -> Iterator[tuple[str, Any]]:
     for member in shape.members:
         item = _attribute(value, member)
-        if _is_unset(item):
+        if is_unset(type(item)):
             continue
         encoded = _member(member, item, walk)
         if not (walk.omit_defaults and _at_default(member, encoded, walk)):
@@ -308,10 +317,6 @@ def _at_default(member: Member, encoded: Any, walk: Walk) -> bool:
     return dumps(default) == dumps(encoded)
 
 
-def _is_unset(item: Any) -> bool:
-    return type(item).__name__ == "UnsetType" and type(item).__module__ == "msgspec"
-
-
 def _typeddict(hint: Any, shape: Layout, value: Any, walk: Walk) -> Any:
     if not is_a(value, dict):
         raise _mismatch(hint, value)
@@ -341,7 +346,7 @@ def _item(encoder: Encoder, item: Any, walk: Walk, step: str) -> Any:
 
 def _container(hint: Any, sort: Sort) -> Encoder:
     inner = arguments_of(hint, sort)
-    build = {"dict": _dict, "set": _set, "list": _list, "tuple": _tuple}[sort]
+    build = {"dict": _dict, "set": _hinted_set, "list": _list, "tuple": _tuple}[sort]
     return _guarded(build(hint, inner))
 
 
@@ -387,9 +392,22 @@ def _uniform_tuple(hint: Any, encoder: Encoder) -> Encoder:
     return encode_tuple
 
 
-def _set(hint: Any, inner: tuple[Any, ...]) -> Encoder:
+def _hinted_set(hint: Any, inner: tuple[Any, ...]) -> Encoder:
+    return _set(hint, inner, hashable=unwrap(inner[0]) is ANY)
+
+
+def _hashable(encoder: Encoder, item: Any, walk: Walk) -> Any:
+    encoded = encoder(item, walk)
+    if isinstance(encoded, list | dict):
+        raise Refused(f"a {_name(item)} in a set without a hint would not read back")
+    return encoded
+
+
+def _set(hint: Any, inner: tuple[Any, ...], *, hashable: bool = False) -> Encoder:
     encoder = _encoder(inner[0])
     cls = origin(hint)
+    if hashable:
+        encoder = partial(_hashable, encoder)
 
     def encode_set(value: Any, walk: Walk) -> Any:
         if not is_a(value, cls):
@@ -421,7 +439,7 @@ def _dict(hint: Any, inner: tuple[Any, ...]) -> Encoder:
 def _plain_key(key: Any, walk: Walk) -> str:
     if not is_a(key, str):
         raise Refused(
-            f"the key {key!r:.40} is a {_name(key)}; without a hint keys must be str, "
+            f"the key {key!r:.40} is of type {_name(key)}; without a hint keys must be str, "
             f"with one such as dict[{_name(key)}, ...] they need not"
         )
     return cast("str", _encoder(str)(key, walk))

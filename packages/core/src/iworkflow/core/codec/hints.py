@@ -103,6 +103,11 @@ def is_pydantic(hint: Any) -> bool:
     return pydantic is not None and is_class(hint, pydantic.BaseModel)
 
 
+def is_unset(cls: Any) -> bool:
+    """Whether this is the class of `msgspec.UNSET`: a member that is left out."""
+    return is_class(cls, object) and (cls.__module__, cls.__name__) == ("msgspec", "UnsetType")
+
+
 def show(hint: Any) -> str:
     """Name a hint the way it is written in code."""
     if hint is ANY or hint is Any:

@@ -52,7 +52,7 @@ def class_kind(cls: Any) -> Kind | None:
         return "typeddict"
     if is_class(cls, tuple) and hasattr(cls, "_fields"):
         return "namedtuple"
-    if "__attrs_attrs__" in cls.__dict__:
+    if hasattr(cls, "__attrs_attrs__"):
         return "attrs"
     return "dataclass" if dataclasses.is_dataclass(cls) else None
 
@@ -105,7 +105,8 @@ def _attrs_members(cls: Any, hints: Mapping[str, Any]) -> Iterator[Member]:
         factory = getattr(field.default, "factory", nothing)
         takes_self = getattr(field.default, "takes_self", False)
         default = None if takes_self else _default(field.default, factory, nothing)
-        yield Member(field.name, field.name, hints.get(field.name, ANY), default=default)
+        hint = hints.get(field.name, ANY if field.type is None else field.type)
+        yield Member(field.name, field.name, hint, default=default)
 
 
 def _namedtuple_members(cls: Any, hints: Mapping[str, Any]) -> Iterator[Member]:
