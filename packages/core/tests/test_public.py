@@ -64,3 +64,35 @@ def test_importing_is_quiet() -> None:
     """Importing core imports no third party, connects to nothing and starts no thread."""
     ran = subprocess.run([sys.executable, "-c", QUIET], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+
+
+WITHOUT_MSGSPEC = """
+import asyncio, sys
+sys.modules["msgspec"] = None
+from iworkflow.core import AppDefinition, Target, engine
+
+async def main():
+    app = AppDefinition("office", flows=[])
+    for use in (
+        engine("memory").runtime().start(app),
+        engine("memory").client().start(Target("office", "flow"), id="x"),
+        engine("memory").client().__aenter__(),
+    ):
+        try:
+            await use
+        except ImportError as error:
+            print(error)
+
+asyncio.run(main())
+"""
+
+
+def test_an_engine_without_msgspec_says_so() -> None:
+    """Without msgspec an engine is refused at its first use, with the command that adds it."""
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_MSGSPEC], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.splitlines() == 3 * [
+        "values are read back with msgspec, which is not installed; "
+        'run: pip install "iworkflow-core[codec]"'
+    ]

@@ -22,7 +22,7 @@ from iworkflow.core.calls import (
     taken,
     value_of,
 )
-from iworkflow.core.codec import ANY, DEFAULT_MAX_PAYLOAD, decode
+from iworkflow.core.codec import ANY, DEFAULT_MAX_PAYLOAD, decode, require_msgspec
 from iworkflow.core.definition import Target
 from iworkflow.core.naming import check_name
 from iworkflow.core.options import Duration, StartOptions, seconds
@@ -69,6 +69,7 @@ class _Connection:
             if self._closed:
                 raise RuntimeError("this client is closed; make a new one")
             if self._engine is None:
+                require_msgspec()
                 self._engine = await self._open()
             return self._engine
 
@@ -84,7 +85,8 @@ class Client:
     """A client of one engine. Safe to share between the tasks of one event loop.
 
     It connects when it is first used, or at `async with`; `close` or the end of the block
-    closes what was opened. Making one connects to nothing.
+    closes what was opened. Making one connects to nothing. A first use raises `ConnectionError`
+    when the server cannot be reached, and `ImportError` when msgspec is not installed.
 
     Args:
         engine: the engine, or a coroutine function that connects to it. It is called again

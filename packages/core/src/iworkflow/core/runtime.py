@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from iworkflow.core.codec import require_msgspec
 from iworkflow.core.options import Duration, seconds
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Runtime:
 
         Raises:
             RuntimeError: the runtime was started before, or was stopped meanwhile.
+            ConnectionError: the engine's server cannot be reached.
+            ImportError: msgspec is not installed.
         """
         if self._starting is not None:
             raise RuntimeError(
@@ -47,7 +50,7 @@ class Runtime:
             )
         if self._is_stopping():
             raise RuntimeError("this runtime is stopped; make another")
-        self._starting = asyncio.create_task(self._worker.start(app))
+        self._starting = asyncio.create_task(self._begin(app))
         try:
             await self._starting
         except BaseException as error:
@@ -107,6 +110,10 @@ class Runtime:
             grace: how long steps may take to finish at the end.
         """
         return _Running(self, app, seconds("grace", grace, zero=True))
+
+    async def _begin(self, app: AppDefinition) -> None:
+        require_msgspec()
+        await self._worker.start(app)
 
     def _is_stopping(self) -> bool:
         return self._stopping is not None
