@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -606,14 +606,13 @@ async def test_many_cancels_leak_nothing(make: Make) -> None:
     runner = make(step, pools={"paced": 2}, max_concurrent_steps=3)
     policy = StepPolicy(retry_interval=0.001, pool="paced", total_timeout=5)
     for turns in range(40):
-        tasks: list[Awaitable[Any]] = []
+        tasks: list[asyncio.Task[Outcome]] = []
         for _ in range(6):
             task = asyncio.ensure_future(run(runner, call(step, policy=policy)))
             tasks.append(task)
         for _ in range(turns):
             await asyncio.sleep(0)
         for task in tasks:
-            assert isinstance(task, asyncio.Task)
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert runner.running == 0

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import dataclass
 
@@ -34,9 +35,8 @@ class Page:
 @pytest.mark.parametrize(
     "function", [heartbeat, last_heartbeat, step_attempt, step_info, step_signal]
 )
-def test_outside_a_step(function: object) -> None:
+def test_outside_a_step(function: Callable[[], object]) -> None:
     """Outside a step each function raises `RuntimeError` and names itself."""
-    assert callable(function)
     with pytest.raises(RuntimeError, match=rf"^{function.__name__}\(\) works only inside a step"):
         function()
 

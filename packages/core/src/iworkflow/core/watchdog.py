@@ -43,7 +43,7 @@ class LoopWatch:
 
     def enter(self, label: object) -> None:
         """Flow code begins to run in this thread; `label` is its `RunInfo`, or a text."""
-        self._bursts[threading.get_ident()] = _Burst(label, sys._getframe(1))
+        self._bursts[threading.get_ident()] = _Burst(label, _caller())
 
     def leave(self) -> None:
         """It has stopped."""
@@ -103,12 +103,17 @@ class Watchdog:
                     _warn(thread, burst, now - begin)
 
 
+def _caller() -> FrameType:
+    return sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+
+
 def _begin(known: tuple[_Burst, float] | None, burst: _Burst, now: float) -> float:
     return known[1] if known is not None and known[0] is burst else now
 
 
 def _warn(thread: int, burst: _Burst, seconds: float) -> None:
-    frames = list(_frames(sys._current_frames().get(thread), burst.frame))
+    innermost = sys._current_frames().get(thread)  # pyright: ignore[reportPrivateUsage]
+    frames = list(_frames(innermost, burst.frame))
     place = _place(frames)
     _log.warning(
         "%s: %s holds the event loop for more than %.1f s%s; move the work into a step",

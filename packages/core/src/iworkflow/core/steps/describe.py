@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD, dumps, encode
 from iworkflow.core.errors import MAX_CAUSES, ErrorData, Failure, FlowError, Reason
@@ -73,12 +73,17 @@ def timed_out(message: str) -> StepError:
     return StepError(error=ErrorData(message=message, reason=Reason.TIMEOUT))
 
 
+def _is_group(exc: BaseException) -> bool:
+    return isinstance(exc, BaseExceptionGroup)
+
+
 def _leaves(exc: BaseException) -> Iterator[BaseException]:
     stack, left = [exc], _MAX_LEAVES
     while stack and left:
         one = stack.pop()
-        if isinstance(one, BaseExceptionGroup):
-            stack.extend(reversed(one.exceptions))
+        if _is_group(one):
+            group = cast("BaseExceptionGroup[BaseException]", one)
+            stack.extend(reversed(group.exceptions))
         else:
             left -= 1
             yield one
@@ -129,7 +134,7 @@ def _data(exc: BaseException, *, depth: int, seen: set[int]) -> ErrorData:
 
 
 def _cause(exc: BaseException) -> BaseException | None:
-    if isinstance(exc, BaseExceptionGroup):
+    if _is_group(exc):
         return next(_leaves(exc), None)
     if exc.__cause__ is not None or exc.__suppress_context__:
         return exc.__cause__
@@ -138,7 +143,7 @@ def _cause(exc: BaseException) -> BaseException | None:
 
 def _message(exc: BaseException) -> str:
     text = text_of(exc)
-    if isinstance(exc, BaseExceptionGroup):
+    if _is_group(exc):
         leaves = list(_leaves(exc))
         shown = [f"{_type(leaf)}: {text_of(leaf)}" for leaf in leaves[:_SHOWN_LEAVES]]
         text = "; ".join([text, *shown, *(["..."] if len(leaves) > _SHOWN_LEAVES else [])])

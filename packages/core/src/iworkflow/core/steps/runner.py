@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -23,8 +22,6 @@ from iworkflow.core.steps.threads import StepThreads
 
 if TYPE_CHECKING:
     from iworkflow.core.definition import AppDefinition, StepDefinition
-
-_log = logging.getLogger("iworkflow.steps")
 
 
 class StepRunner:
@@ -50,9 +47,7 @@ class StepRunner:
         self.max_payload = max_payload
         self.slots = Slots(app.max_concurrent_steps, app.pools)
         self.threads = StepThreads()
-        self._running = 0
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self.attempts = _Attempts()
 
     @property
     def running(self) -> int:
@@ -89,7 +84,7 @@ class StepRunner:
         self.slots.freeze()
         try:
             async with asyncio.timeout(grace):
-                await self._quiet.wait()
+                await self.attempts.none.wait()
         except TimeoutError:
             return False
         return True
@@ -99,14 +94,23 @@ class StepRunner:
         self.slots.freeze()
         self.threads.close()
 
-    def _begin(self) -> None:
-        self._running += 1
-        self._quiet.clear()
 
-    def _end(self) -> None:
-        self._running -= 1
-        if not self._running:
-            self._quiet.set()
+class _Attempts:
+    """Counts the attempts that somebody waits for; `none` is set while there are none."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self.none = asyncio.Event()
+        self.none.set()
+
+    def __enter__(self) -> None:
+        self._count += 1
+        self.none.clear()
+
+    def __exit__(self, *raised: object) -> None:
+        self._count -= 1
+        if not self._count:
+            self.none.set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,24 +185,25 @@ class _StepRun:
             on_beat=writer.beat,
             max_payload=self.runner.max_payload,
         )
-        self.runner._begin()
-        try:
-            result = await run_attempt(
-                self.step,
-                self.operation.args,
-                scope,
-                policy=self.operation.policy,
-                threads=self.runner.threads,
-                max_payload=self.runner.max_payload,
-                on_end=slot.release,
-            )
+        with self.runner.attempts:
+            try:
+                result = await self._one(scope, slot)
+            except asyncio.CancelledError:
+                await writer.stop(flush=True)
+                raise
             await writer.stop(flush=False)
-        except asyncio.CancelledError:
-            await writer.stop(flush=True)
-            raise
-        finally:
-            self.runner._end()
         return result, replace(state, made=state.made + 1, heartbeat=scope.latest)
+
+    async def _one(self, scope: StepScope, slot: Slot) -> Returned | StepError:
+        return await run_attempt(
+            self.step,
+            self.operation.args,
+            scope,
+            policy=self.operation.policy,
+            threads=self.runner.threads,
+            max_payload=self.runner.max_payload,
+            on_end=slot.release,
+        )
 
     def _following(self, state: AttemptState, failed: StepError) -> AttemptState | ErrorData:
         policy, now = self.operation.policy, self.runner.clock.now()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import count
 
 _Waiter = tuple[int, int, "asyncio.Future[None]"]
@@ -13,18 +14,17 @@ _Waiter = tuple[int, int, "asyncio.Future[None]"]
 class Slot:
     """The right to run one attempt. `release` gives it back; a second call does nothing."""
 
-    __slots__ = ("_held", "_pool", "_slots")
+    __slots__ = ("_give_back", "_held")
 
-    def __init__(self, slots: Slots, pool: str | None) -> None:
-        self._slots = slots
-        self._pool = pool
+    def __init__(self, give_back: Callable[[], None]) -> None:
+        self._give_back = give_back
         self._held = True
 
     def release(self) -> None:
         """Give the slot back. To be called on the event loop."""
         if self._held:
             self._held = False
-            self._slots._release(self._pool)
+            self._give_back()
 
 
 class Slots:
@@ -59,7 +59,7 @@ class Slots:
             if turn.done() and not turn.cancelled():
                 self._release(pool)
             raise
-        return Slot(self, pool)
+        return Slot(partial(self._release, pool))
 
     def take(self, pool: str | None) -> Slot | None:
         """Take a slot if one is free and nobody waits for it; None otherwise."""
@@ -67,7 +67,7 @@ class Slots:
         if self._frozen or not self._free or not self._pools[pool]:
             return None
         self._enter(pool)
-        return Slot(self, pool)
+        return Slot(partial(self._release, pool))
 
     @property
     def held(self) -> int:
