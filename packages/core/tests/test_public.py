@@ -93,6 +93,8 @@ def test_an_engine_without_msgspec_says_so() -> None:
         [sys.executable, "-c", WITHOUT_MSGSPEC], capture_output=True, text=True, check=True
     )
     assert ran.stdout.splitlines() == 3 * [
-        "values are read back with msgspec, which is not installed; "
-        'run: pip install "iworkflow-core[codec]"'
+        (
+            "values are read back with msgspec, which is not installed; "
+            'run: pip install "iworkflow-core[codec]"'
+        )
     ]

@@ -23,6 +23,9 @@ def load_app(place: str) -> AppDefinition:
     name, _, attribute = place.partition(":")
     if not name or not attribute:
         raise Problem(f"{place!r} names no app; write it as module:name, like pkg.mod:app")
+    if name.endswith(".py") or os.sep in name:
+        dotted = name.removesuffix(".py").strip("./").replace(os.sep, ".")
+        raise Problem(f"{name!r} is a file; name it as a module, like {dotted}:{attribute}")
     module = _import(name)
     try:
         app = attrgetter(attribute)(module)
@@ -50,9 +53,6 @@ def _import(name: str) -> ModuleType:
 
 
 def _no_module(name: str, missing: str) -> str:
-    if name.endswith(".py") or os.sep in name:
-        dotted = name.removesuffix(".py").strip("./").replace(os.sep, ".")
-        return f"{name!r} is a file; name it as a module, like {dotted}:app"
     part = "" if missing == name else f" (of {name!r})"
     return (
         f"no module {missing!r}{part}, in this folder or installed; run the command in the folder "

@@ -86,7 +86,10 @@ def _target(text: str) -> Target[Any]:
     app, _, flow = text.partition("/")
     if not app or not flow:
         raise Problem(f"{text!r} names no flow; write it as APP/FLOW, like ioutreach/outreach")
-    return Target(app, flow)
+    try:
+        return Target(app, flow)
+    except ValueError as error:
+        raise Problem(str(error)) from error
 
 
 def _value(place: int, text: str) -> Any:

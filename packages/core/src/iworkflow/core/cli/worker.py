@@ -9,9 +9,10 @@ import sys
 from typing import Any
 
 from iworkflow.core.cli.loading import load_app
-from iworkflow.core.cli.problems import pick_engine
+from iworkflow.core.cli.problems import Problem, pick_engine
 from iworkflow.core.cli.signals import on_stop
 from iworkflow.core.definition import AppDefinition
+from iworkflow.core.options import seconds
 from iworkflow.core.runtime import DEFAULT_GRACE, Runtime
 
 
@@ -37,11 +38,19 @@ def add_to(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Load the app, then work; return the exit code."""
+    grace = _grace(args.grace)
     app = load_app(args.app)
     engine = pick_engine(args.engine)
     _log(logging.DEBUG if args.verbose else logging.INFO)
-    asyncio.run(_work(engine.runtime(), app, engine.name, args.grace))
+    asyncio.run(_work(engine.runtime(), app, engine.name, grace))
     return 0
+
+
+def _grace(value: float) -> float:
+    try:
+        return seconds("grace", value, zero=True)
+    except ValueError as error:
+        raise Problem(str(error)) from error
 
 
 async def _work(runtime: Runtime, app: AppDefinition, engine: str, grace: float) -> None:
