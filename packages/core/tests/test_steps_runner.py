@@ -454,6 +454,29 @@ async def test_step_info(make: Make) -> None:
     assert 60 <= (info.deadline - before).total_seconds() < 70
 
 
+async def test_a_timeout_beyond_the_calendar(make: Make) -> None:
+    """An attempt may have more time than there are dates; it has no deadline then."""
+
+    async def step() -> bool:
+        return step_info().deadline is None
+
+    assert await run(make(step), call(step, policy=replace(POLICY, timeout=1e15))) == Outcome(True)
+
+
+async def test_no_thread_left(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the system has no thread for a sync step, the attempt fails and its slot is free."""
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def step() -> None: ...
+
+    runner = make(step)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    error = await error_of(runner, call(step))
+    assert (error.type, error.exhausted, runner.running) == ("RuntimeError", True, 0)
+
+
 async def test_what_is_logged(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     """A retry is a warning and the end an error; both name app, flow, run, step and attempt."""
     caplog.set_level(logging.DEBUG, logger="iworkflow")

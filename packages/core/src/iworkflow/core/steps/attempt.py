@@ -72,7 +72,9 @@ async def run_attempt(
     call = _Call(step, args, policy, threads, max_payload, ends)
     context = copy_context()
     context.run(step_scope.set, scope)
-    work = asyncio.get_running_loop().create_task(call.run(), context=context)
+    work = asyncio.get_running_loop().create_task(
+        call.run(), name=f"step {step.name} of {scope.info.workflow_id}", context=context
+    )
     work.add_done_callback(lambda _: ends.one_ended())
     try:
         late = await _watch(work, scope, policy)
@@ -211,8 +213,8 @@ class _Call:
             except RuntimeError:  # the loop is closed: nobody waits any more
                 _discard(result)
 
-        self.ends.one_begins()
         self.threads.submit(job)
+        self.ends.one_begins()
         return await done
 
     def _encoded(self, result: Any) -> Returned | StepError:

@@ -17,7 +17,7 @@ BEAT_INTERVAL = 0.5
 """Seconds between two writes of heartbeats."""
 
 FLUSH_TIME = 5.0
-"""For how many seconds the end of an attempt waits for a write of its heartbeats."""
+"""For how many seconds a cancelled attempt waits for a write of its heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,9 @@ class BeatWriter:
         if self._task is not None:
             self._task.cancel()
         if self._write is not None:
-            await asyncio.wait({self._write}, timeout=FLUSH_TIME)
+            await asyncio.wait({self._write}, timeout=FLUSH_TIME if flush else None)
         if flush and self._dirty:
             self._write = self._loop.create_task(self._save())
-        if self._write is not None:
             await asyncio.wait({self._write}, timeout=FLUSH_TIME)
 
     @property

@@ -231,8 +231,15 @@ class _StepRun:
             step=self.step.name,
             attempt=state.made + 1,
             pool=policy.pool,
-            deadline=datetime.now(UTC) + timedelta(seconds=policy.timeout),
+            deadline=_in(policy.timeout),
         )
+
+
+def _in(seconds: float) -> datetime | None:
+    try:
+        return datetime.now(UTC) + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
 
 
 def _give_back(taking: asyncio.Task[Slot]) -> None:
