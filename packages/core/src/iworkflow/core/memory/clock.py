@@ -25,6 +25,9 @@ from typing import Protocol
 VIRTUAL_START = 1_735_689_600.0
 """Where virtual time begins unless told otherwise: 2025-01-01, midnight, UTC."""
 
+_READY = "_ready"
+"""Where the loops of asyncio keep what is to run next."""
+
 _TURNS_WITHOUT_READY = 50
 """Turns of a loop that hides its queue (uvloop) after which it counts as idle."""
 
@@ -197,7 +200,7 @@ class VirtualClock:
             self.stuck()
 
     def _is_idle(self, loop: asyncio.AbstractEventLoop) -> bool:
-        ready = getattr(loop, "_ready", None)
+        ready = getattr(loop, _READY, None)
         if ready is not None:
             return not ready
         self._turns += 1
