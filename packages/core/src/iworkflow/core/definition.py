@@ -181,16 +181,14 @@ def _own_name(sort: str, fn: Callable[..., Any], where: str) -> str:
 
 
 def _check_entry(sort: str, name: object, fn: object, where: str) -> None:
-    try:
-        check_name(sort, name)
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
+    check_name(sort, name, where=f"{where}: ")
     if not callable(fn):
         raise TypeError(f"{where}: {sort} {name!r} is not callable: {fn!r}")
 
 
 def _flow(name: str, fn: Callable[..., Any]) -> FlowDefinition:
     where = f"flow {name!r}"
+    _refuse_generator(fn, where)
     if not _is_async(fn):
         raise TypeError(f"{where} is not async; write 'async def'")
     _check_context(fn, where)
@@ -220,8 +218,7 @@ def _is_value(hint: Any) -> bool:
 
 def _step(name: str, fn: Callable[..., Any]) -> StepDefinition:
     where = f"step {name!r}"
-    if _is_generator(fn):
-        raise TypeError(f"{where} is a generator; return a list instead of yielding")
+    _refuse_generator(fn, where)
     signature = Signature.of(fn, skip=0, where=where)
     return StepDefinition(name, fn, signature, is_async=_is_async(fn))
 
@@ -230,9 +227,10 @@ def _is_async(fn: Any) -> bool:
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(_call(fn))
 
 
-def _is_generator(fn: Any) -> bool:
+def _refuse_generator(fn: Any, where: str) -> None:
     checks = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
-    return any(check(one) for check in checks for one in (fn, _call(fn)))
+    if any(check(one) for check in checks for one in (fn, _call(fn))):
+        raise TypeError(f"{where} is a generator; return a list instead of yielding")
 
 
 def _call(fn: Any) -> Any:
@@ -241,7 +239,7 @@ def _call(fn: Any) -> Any:
 
 def _checked_pools(pools: Mapping[str, int], where: str) -> dict[str, int]:
     for name, limit in pools.items():
-        check_name("pool", name)
+        check_name("pool", name, where=f"{where}: ")
         check_limit(f"{where}: pool {name!r}", limit)
     return dict(pools)
 
@@ -251,7 +249,7 @@ def _checked_patches(patches: Iterable[str], where: str) -> frozenset[str]:
         raise TypeError(f"{where}: patches must be a sequence of ids, not the string {patches!r}")
     ids: list[str] = list(patches)
     for one in ids:
-        check_name("patch", one)
+        check_name("patch", one, where=f"{where}: ")
         if ids.count(one) > 1:
             raise ValueError(f"{where}: patch {one!r} is given twice")
     return frozenset(ids)

@@ -30,16 +30,16 @@ def choices(sort: str, wanted: str, known: Iterable[str]) -> str:
     return f"({sort}s: {listed}){hint}"
 
 
-def check_name(sort: str, name: object) -> None:
+def check_name(sort: str, name: object, *, where: str = "") -> None:
     """Check a name that is not empty and can be printed.
 
     Raises:
         ValueError: it is not.
     """
     if not isinstance(name, str) or not name.strip():
-        raise ValueError(f"a {sort} needs a name, not {name!r}")
+        raise ValueError(f"{where}a {sort} needs a name, not {name!r}")
     if "\0" in name or not name.isprintable():
-        raise ValueError(f"{sort} name {name!r}: only printable characters")
+        raise ValueError(f"{where}{sort} name {name!r}: only printable characters")
 
 
 def check_limit(what: str, limit: object) -> None:

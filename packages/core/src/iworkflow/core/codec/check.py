@@ -6,7 +6,6 @@ installed, it is asked too.
 
 from __future__ import annotations
 
-import importlib.util
 import typing
 from collections import Counter
 from collections.abc import Iterator
@@ -73,10 +72,12 @@ def _find_fault(hint: object) -> str | None:
 
 
 def _msgspec_fault(hint: object) -> str | None:
-    if unwrap(hint) is ANY or importlib.util.find_spec("msgspec") is None:
+    if unwrap(hint) is ANY:
         return None
-    import msgspec
-
+    try:
+        import msgspec
+    except ImportError:
+        return None
     try:
         msgspec.json.Decoder(typing.cast("Any", hint))
     except Exception as error:
