@@ -159,6 +159,7 @@ class MemoryHost:
             self._run.inbox[operation.name].remove(claim)
         if place not in self._run.history:
             self._store.record(self._run, place, operation, done)
+        self.in_flight.pop(place, None)
         await self._reached(place, operation, Moment.RECORD)
         return self._run.history[place].thaw().completion
 

@@ -322,6 +322,191 @@ class MemoryStore:
         if taker in takers:
             takers.remove(taker)
 
+    def offer(self, run: Run) -> bool:
+        """Take the run and own it, or leave it."""
+        ...
+
+    def lost(self, run: Run) -> None:
+        """Take note that the run, owned by this worker, was ended from outside."""
+        ...
+
+
+class Observer(Protocol):
+    """Hears what a store takes in; for the testing kit."""
+
+    def recorded(self, run: Run, place: int, record: StoredRecord) -> None:
+        """Hear of a new place in a history."""
+        ...
+
+    def delivered(self, run: Run, topic: str, value: bytes) -> None:
+        """Hear of a new message in an inbox."""
+        ...
+
+    def closed(self, run: Run) -> None:
+        """Hear of the end of a run."""
+        ...
+
+
+class MemoryStore:
+    """The store that runtimes and clients of the memory engine share.
+
+    Args:
+        clock: the time of everything in it. Default: a `VirtualClock` of its own.
+    """
+
+    def __init__(self, clock: StoreClock | None = None) -> None:
+        self.clock: StoreClock = VirtualClock() if clock is None else clock
+        self.runs: dict[str, Run] = {}
+        self.takers: dict[str, list[Taker]] = {}
+        self.observer: Observer | None = None
+        self._numbers = itertools.count(1)
+
+    def find(self, workflow_id: str) -> Run:
+        """Return the run of this id, closed if its deadline has passed.
+
+        Raises:
+            FlowError: reason `not-found`.
+        """
+        run = self.runs.get(workflow_id)
+        if run is None:
+            raise FlowError(f"no flow {workflow_id!r}", reason=Reason.NOT_FOUND)
+        self.expire(run)
+        return run
+
+    def start(
+        self, request: StartRequest, *, starter: str | None = None, message: Message | None = None
+    ) -> StartReply:
+        """Start the run unless its id is taken; with a message, send it if it is running.
+
+        A run of another flow that bears the id gets no message. The same `starter` is told
+        `created` again, so an operation may be performed twice.
+        """
+        run = self.runs.get(request.id)
+        created = run is None
+        if run is None:
+            run = self._add(request, starter)
+        else:
+            self.expire(run)
+            created = starter is not None and run.starter == starter
+        same = (run.request.app, run.request.flow) == (request.app, request.flow)
+        if message is not None and same and run.running:
+            self.deliver(run.id, message)
+        if run.owner is None and run.running:
+            self.offer(run)
+        return run.reply(created=created)
+
+    def _add(self, request: StartRequest, starter: str | None) -> Run:
+        now = self.clock.now()
+        run = Run(
+            number=next(self._numbers),
+            request=replace(request, args=()),
+            args=dumps(request.args),
+            started_at=now,
+            deadline=None if request.timeout is None else now + request.timeout,
+            starter=starter,
+        )
+        self.runs[run.id] = run
+        self.arm(run)
+        return run
+
+    def arm(self, run: Run) -> None:
+        """Set the timer of the run's deadline."""
+        if run.deadline is not None and run.running:
+            if run.timer is not None:
+                run.timer.cancel()
+            run.timer = self.clock.call_at(run.deadline, lambda: self.expire(run))
+
+    def expire(self, run: Run) -> None:
+        """Close the run as timed out if it is past its deadline."""
+        if run.running and run.deadline is not None and self.clock.now() >= run.deadline:
+            error = ErrorData(f"flow {run.id!r} timed out", Reason.TIMEOUT)
+            self.close(run, Status.TIMED_OUT, Outcome(error=error))
+
+    def terminate(self, run: Run, reason: str) -> None:
+        """Close the run as terminated, unless it is closed."""
+        if run.running:
+            text = f"flow {run.id!r} was terminated" + (f": {reason}" if reason else "")
+            self.close(run, Status.TERMINATED, Outcome(error=ErrorData(text, Reason.TERMINATED)))
+
+    def close(self, run: Run, status: Status, outcome: Outcome) -> None:
+        """Record the outcome, wake who waits for it and tell the owner; once."""
+        if not run.running:
+            return
+        run.status, run.outcome, run.closed_at = status, freeze_outcome(outcome), self.clock.now()
+        if run.timer is not None:
+            run.timer.cancel()
+            run.timer = None
+        if self.observer is not None:
+            self.observer.closed(run)
+        owner, run.owner = run.owner, None
+        if owner is not None:
+            owner.lost(run)
+        run.closed.ring()
+
+    def deliver(self, workflow_id: str, message: Message) -> None:
+        """Put a message into the inbox of a running flow; the same id once.
+
+        Raises:
+            FlowError: reason `not-found`: the run is missing or finished.
+        """
+        run = self.find(workflow_id)
+        if not run.running:
+            raise FlowError(
+                f"flow {workflow_id!r} has finished and takes no messages",
+                reason=Reason.NOT_FOUND,
+            )
+        if message.id is not None:
+            if message.id in run.message_ids:
+                return
+            run.message_ids.add(message.id)
+        stored = StoredMessage(next(self._numbers), dumps(message.value), self.clock.now())
+        run.inbox.setdefault(message.topic, []).append(stored)
+        if self.observer is not None:
+            self.observer.delivered(run, message.topic, stored.value)
+        run.arrived.ring()
+
+    def record(self, run: Run, place: int, operation: Operation, completion: Completion) -> None:
+        """Write a place of the history."""
+        outcome = freeze_outcome(completion.outcome)
+        self._write(
+            run,
+            place,
+            StoredRecord(operation.kind, operation.name, operation.digest, outcome, completion.at),
+        )
+
+    def record_order(self, run: Run, place: int, order: tuple[int, ...]) -> None:
+        """Write an order record into the history."""
+        outcome = freeze_outcome(Outcome())
+        self._write(run, place, StoredRecord("order", "", "", outcome, self.clock.now(), order))
+
+    def _write(self, run: Run, place: int, record: StoredRecord) -> None:
+        run.history[place] = record
+        run.begun.pop(place, None)
+        run.books.pop(place, None)
+        if self.observer is not None:
+            self.observer.recorded(run, place, record)
+
+    def search(self, filter: FlowFilter) -> list[FlowDescription]:
+        """Return the runs that fit, newest first."""
+        for run in self.runs.values():
+            self.expire(run)
+        newest = sorted(self.runs.values(), key=lambda run: run.number, reverse=True)
+        found = (run.describe() for run in newest)
+        return list(itertools.islice((one for one in found if _fits(one, filter)), filter.limit))
+
+    def join(self, app: str, taker: Taker) -> None:
+        """Let a worker of the app take runs; it is offered all that nobody owns."""
+        self.takers.setdefault(app, []).append(taker)
+        for run in self.waiting_runs(app):
+            self.arm(run)
+            self.offer(run)
+
+    def leave(self, app: str, taker: Taker) -> None:
+        """Offer the worker nothing more."""
+        takers = self.takers.get(app, [])
+        if taker in takers:
+            takers.remove(taker)
+
     def release(self, run: Run, taker: Taker) -> None:
         """Give back a run that this worker owned; others are offered it."""
         if run.owner is taker:

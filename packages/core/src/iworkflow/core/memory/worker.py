@@ -44,6 +44,7 @@ class MemoryWorker:
         self._runner: _Steps | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._served: dict[str, tuple[MemoryHost, asyncio.Task[None]]] = {}
+        self._owned: dict[str, Run] = {}
         self._unknown: set[str] = set()
         self._broken: asyncio.Future[BaseException] | None = None
 
@@ -109,14 +110,17 @@ class MemoryWorker:
         if run.patches is None:
             run.patches = frozenset(self._app.patches)
         run.owner = self
+        self._owned[run.id] = run
         self._dispatch(run)
         return True
 
     def lost(self, run: Run) -> None:
         """End the dispatch of a run that was ended from outside; its results are dropped."""
-        host, task = self._served[run.id]
-        host.alive = False
-        task.cancel()
+        self._owned.pop(run.id, None)
+        if run.id in self._served:
+            host, task = self._served[run.id]
+            host.alive = False
+            task.cancel()
 
     def _report_unknown(self, run: Run) -> None:
         assert self._app is not None
@@ -154,29 +158,31 @@ class MemoryWorker:
 
     async def _finish(self, run: Run, host: MemoryHost, outcome: Outcome) -> None:
         await host.ending()
-        run.owner = None
+        self._disown(run)
         self._store.expire(run)
         status = Status.COMPLETED if outcome.error is None else Status.FAILED
         self._store.close(run, status, outcome)
 
+    def _disown(self, run: Run) -> None:
+        self._owned.pop(run.id, None)
+        if run.owner is self:
+            run.owner = None
+
     def _break(self, run: Run, error: Exception) -> None:
-        run.owner = None
         log.error("flow %r broke its worker", run.id, exc_info=error)
         if self._broken is not None and not self._broken.done():
             self._broken.set_result(error)
 
     async def _drop_all(self, *, release: bool = True) -> None:
-        served = list(self._served.items())
-        for _, (host, task) in served:
+        served = list(self._served.values())
+        for host, task in served:
             host.alive = False
             task.cancel()
-        await asyncio.gather(*(task for _, (_, task) in served), return_exceptions=True)
-        for run_id, _ in served:
-            run = self._store.runs[run_id]
-            if release:
-                self._store.release(run, self)
-            elif run.owner is self:
-                run.owner = None
+        await asyncio.gather(*(task for _, task in served), return_exceptions=True)
+        for run in list(self._owned.values()):
+            self._disown(run)
+            if release and run.running:
+                self._store.offer(run)
 
 
 class _Steps:
