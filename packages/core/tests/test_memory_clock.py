@@ -6,6 +6,7 @@ import asyncio
 import time
 
 import pytest
+
 from iworkflow.core.memory.clock import Bell, RealClock, VirtualClock
 
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+
 from iworkflow.core.client import Client
 from iworkflow.core.context import Context
 from iworkflow.core.definition import AppDefinition, Target

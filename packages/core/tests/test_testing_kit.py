@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+
 from iworkflow.core.context import Context
 from iworkflow.core.definition import AppDefinition, Target
 from iworkflow.core.errors import Failure, FlowError, Reason

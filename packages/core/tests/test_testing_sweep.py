@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+
 from iworkflow.core.client import Handle
 from iworkflow.core.context import Context
 from iworkflow.core.definition import AppDefinition, Target

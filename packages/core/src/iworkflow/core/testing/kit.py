@@ -153,7 +153,7 @@ class FlowTest:
         Raises:
             ValueError: none of the apps has the flow.
         """
-        target: Target[Any] = flow if isinstance(flow, Target) else self.target(flow)
+        target = _named(flow) or self.target(flow)
         if id is None:
             self._ids[target.flow] += 1
             id = f"{target.flow}-{self._ids[target.flow]}"
@@ -264,6 +264,10 @@ class FlowTest:
     def trace(self, workflow_id: str) -> Trace:
         """Return what happened to a run so far."""
         return self._recorder.trace(workflow_id)
+
+
+def _named(flow: Any) -> Target[Any] | None:
+    return flow if isinstance(flow, Target) else None  # pyright: ignore[reportUnknownVariableType]
 
 
 def _call(callback: Callable[[], object]) -> None:
