@@ -117,6 +117,14 @@ class Arrayed(msgspec.Struct, array_like=True):
     b: date
 
 
+class TaggedArray(msgspec.Struct, tag=True, array_like=True):
+    a: int
+
+
+class OtherTaggedArray(msgspec.Struct, tag=True, array_like=True):
+    a: str
+
+
 class Cat(msgspec.Struct, tag=True):
     lives: int
 
@@ -239,6 +247,10 @@ CASES: list[tuple[Any, Any]] = [
     (Union[Literal["a"], str], "b"),
     (LeadId, LeadId(3)),
     (Annotated[int, "note"], 3),
+    (Annotated[int, msgspec.Meta(ge=1)], 3),
+    (Decimal | float, Decimal("1.5")),
+    (Decimal | float, 1.5),
+    (TaggedArray | OtherTaggedArray, OtherTaggedArray("x")),
     (Final[int], 3),
     (Any, {"a": [1, None, True, 1.5, "x"]}),
     (object, [1]),
@@ -256,6 +268,35 @@ def test_a_value_reads_back_equal(hint: Any, value: Any) -> None:
     assert back == value
     if not isinstance(value, OrderedDict | defaultdict | frozenset):
         assert type(back) is type(value)
+
+
+@pytest.mark.parametrize("base", [str, int, float, bytes, datetime, date, Decimal, timedelta, UUID])
+def test_a_subclass_of_a_plain_class_reads_back_as_the_plain_one(base: Any) -> None:
+    """It has nothing to lose: the plain value is equal."""
+    plain = {
+        bytes: b"x",
+        datetime: datetime(2024, 1, 1, tzinfo=UTC),
+        date: date(2024, 1, 1),
+        timedelta: timedelta(days=1, microseconds=3),
+        UUID: UUID(int=5),
+    }.get(base) or base("7")
+    below = type("Below", (base,), {})
+    match plain:
+        case datetime():
+            value = below.fromisoformat(plain.isoformat())
+        case date():
+            value = below(plain.year, plain.month, plain.day)
+        case timedelta():
+            value = below(plain.days, plain.seconds, plain.microseconds)
+        case UUID():
+            value = below(int=plain.int)
+        case _:
+            value = below(plain)
+    for hint in (base, base | None):
+        back = decode(encode(value, hint, where="t"), hint, where="t")
+        assert back == plain
+        assert type(back) is base
+    assert encode(value, where="t") == encode(plain, where="t")
 
 
 def test_elements_keep_their_class() -> None:

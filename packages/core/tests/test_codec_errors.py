@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, NewType, TypedDict
 
 import msgspec
 import pytest
@@ -49,6 +49,10 @@ class WidePair(Pair):
 
 class Movie(TypedDict):
     title: str
+
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+PositiveId = NewType("PositiveId", Positive)
 
 
 class Strange:
@@ -179,6 +183,9 @@ REFUSED: list[tuple[Any, Any, str]] = [
     ({}, Movie, "lead: Movie lacks the member 'title'"),
     ({"title": "t", "x": 1}, Movie, "lead: Movie has no member 'x'"),
     ({"title": 1}, Movie, "lead['title']: expected str, got int"),
+    (0, Positive, "lead: Expected int >= 1"),
+    ([1, 0], list[Positive], "lead[1]: Expected int >= 1"),
+    (0, PositiveId, "lead: Expected int >= 1"),
 ]
 
 

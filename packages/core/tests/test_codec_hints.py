@@ -166,6 +166,11 @@ REFUSED: list[tuple[Any, str]] = [
         dict[int | str, int],
         "dict[int | str, int]: int | str is no key that JSON can hold, in dict[int | str, int]",
     ),
+    (
+        dict[Literal[1, True], int],
+        "dict[Literal[1, True], int]: Literal[1, True] is no key that JSON can hold, "
+        "in dict[Literal[1, True], int]",
+    ),
     (set[list[int]], "set[list[int]]: list[int] is not hashable, in set[list[int]]"),
     (
         frozenset[Unhashable],

@@ -158,7 +158,7 @@ def _container(hint: Any, sort: Sort) -> Iterator[Any]:
 def _check_key(hint: Any, key: Any) -> None:
     if key is ANY or key in _KEYS or is_enum(key):
         return
-    if is_literal(key) and len({of_class(one) for one in typing.get_args(key)} & {str, int}) == 1:
+    if is_literal(key) and {of_class(one) for one in typing.get_args(key)} in ({str}, {int}):
         return
     raise Unreadable(f"{show(key)} is no key that JSON can hold, in {show(hint)}")
 

@@ -43,15 +43,23 @@ def decode(value: object, hint: object = ANY, *, where: str) -> Any:
         TypeError: the hint is none that the codec can read.
         ImportError: msgspec is not installed.
     """
-    copy = _copy(value)
     if unwrap(hint) is ANY:
-        return copy
+        return _copy(value)
     check_hint(hint, where=where)
-    msgspec = require_msgspec()
+    require_msgspec()
     try:
-        return msgspec.convert(copy, type=hint, str_keys=True, dec_hook=_hook)
-    except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
+        return convert(_copy(value), hint)
+    except (ValueError, TypeError, RecursionError) as error:
         raise _misfit(error, hint, where) from error
+
+
+def convert(value: Any, hint: Any) -> Any:
+    """Let msgspec build the value.
+
+    Raises:
+        ValueError: it does not fit (msgspec's `ValidationError` is one).
+    """
+    return require_msgspec().convert(value, type=hint, str_keys=True, dec_hook=_hook)
 
 
 def _hook(hint: Any, value: Any) -> Any:

@@ -16,9 +16,11 @@ from types import NoneType
 from typing import Any, Union, cast
 
 from iworkflow.core.codec.containers import Sort, arguments_of, sort_of
+from iworkflow.core.codec.decode import convert
 from iworkflow.core.codec.digest import dumps
 from iworkflow.core.codec.hints import (
     ANY,
+    has_constraints,
     is_a,
     is_enum,
     is_literal,
@@ -50,7 +52,7 @@ def encode(value: object, hint: object = ANY, *, where: str) -> JsonValue:
     """Turn a value into the JSON from which `decode` with the same hint builds an equal one.
 
     Without a hint the value is encoded by its own class, and comes back as plain JSON: a
-    dataclass as a dict, a tuple as a list.
+    dataclass as a dict, a tuple as a list. What is nested some hundred levels deep is refused.
 
     Args:
         value: never changed, and shares nothing with the result.
@@ -95,7 +97,22 @@ def _cached(hint: Any) -> Encoder:
 
 
 def _build(hint: Any) -> Encoder:
-    hint = unwrap(hint)
+    bare = unwrap(hint)
+    encoder = _build_bare(bare)
+    return partial(_constrained, hint, encoder) if has_constraints(hint) else encoder
+
+
+def _constrained(hint: Any, encoder: Encoder, value: Any, walk: Walk) -> Any:
+    """Encode a value whose hint carries a `msgspec.Meta`: reading it back must succeed."""
+    encoded = encoder(value, walk)
+    try:
+        convert(encoded, hint)
+    except ValueError as error:
+        raise Refused(str(error).replace("`", "")) from None
+    return encoded
+
+
+def _build_bare(hint: Any) -> Encoder:
     kind = origin(hint)
     if hint is ANY:
         return _any

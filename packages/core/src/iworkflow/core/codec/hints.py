@@ -52,6 +52,14 @@ def _inside(hint: Any) -> Any:
     return hint
 
 
+def has_constraints(hint: Any) -> bool:
+    """Whether the hint is an `Annotated` with a `msgspec.Meta`, below a `NewType` or not."""
+    while isinstance(hint, NewType):
+        hint = hint.__supertype__
+    notes = getattr(hint, "__metadata__", ())
+    return any(type(note).__module__ == "msgspec" for note in notes)
+
+
 def is_alias(hint: Any) -> bool:
     """Whether the hint was made by a `type` statement."""
     return type(typing.get_origin(hint) or hint).__name__ == "TypeAliasType"
