@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,6 +15,7 @@ import pytest
 from iworkflow.core.client import Client
 from iworkflow.core.context import Context
 from iworkflow.core.definition import AppDefinition, Target
+from iworkflow.core.engines import engine
 from iworkflow.core.errors import Failure, FlowError, Reason
 from iworkflow.core.memory import MemoryClient, MemoryRuntime, MemoryStore, RealClock
 from iworkflow.core.port import Status
@@ -83,7 +85,6 @@ async def test_values_keep_their_types_and_are_not_shared(run: Start, client: Cl
 
 async def test_a_sync_step_runs_while_other_flows_go_on(run: Start, client: Client) -> None:
     """A sync step runs in a thread, and virtual time stands still meanwhile."""
-    import time
 
     def block() -> str:
         time.sleep(0.05)
@@ -637,3 +638,119 @@ async def test_runtime_and_client_meet_by_default() -> None:
     async with MemoryRuntime().running(app), MemoryClient() as client:
         handle = await client.start(app.target(flow), id="test-runtime-and-client-meet")
         assert await handle.result() == "met"
+
+
+async def test_the_engine_is_found_by_its_name() -> None:
+    """`engine("memory")` makes clients and runtimes with the settings of their classes."""
+    store = MemoryStore()
+    async with engine("memory").client(store=store) as client:
+        assert await client.list() == []
+    assert engine("memory").name == "memory"
+    with pytest.raises(TypeError, match="stroe"):
+        engine("memory").runtime(stroe=store)
+
+
+async def test_flow_code_that_holds_the_loop_is_named(
+    run: Start, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A runtime watches for flow code that blocks for more than a second."""
+
+    async def blocks(ctx: Context) -> None:
+        end = time.monotonic() + 1.6
+        while time.monotonic() < end:
+            pass
+
+    app = app_of(blocks)
+    await run(app)
+    await (await client.start(app.target(blocks), id="f")).result()
+    assert "flow 'blocks' of run 'f' holds the event loop" in caplog.text
+
+
+async def test_a_fault_of_the_engine_breaks_the_worker_not_the_flow(
+    run: Start, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`done` raises it, the run stays running, and another worker goes on with it."""
+
+    async def flow(ctx: Context) -> str:
+        try:
+            await ctx.set_state("k", 1)
+        except BaseException as error:
+            return f"the flow saw {type(error).__name__}"
+        return "fine"
+
+    def fault(*_: Any) -> None:
+        raise OSError("the store is full")
+
+    app = app_of(flow)
+    runtime = await run(app)
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryStore, "record", fault)
+        handle = await client.start(app.target(flow), id="f")
+        with pytest.raises(OSError, match="the store is full"):
+            await runtime.done()
+    assert (await handle.describe()).status is Status.RUNNING
+    await runtime.stop(0)
+    await run(app)
+    assert await handle.result() == "fine"
+
+
+async def test_runs_are_taken_by_priority_then_by_start(run: Start, client: Client) -> None:
+    """A worker that comes up begins with the most urgent runs."""
+    order: list[str] = []
+
+    async def flow(ctx: Context) -> None:
+        order.append(ctx.workflow_id)
+
+    app = app_of(flow)
+    for name, priority in [("low", 5), ("a", 3), ("high", 1), ("b", 3)]:
+        await client.start(app.target(flow), id=name, priority=priority)
+    await run(app)
+    for name in ("low", "a", "high", "b"):
+        await client.handle(name).result()
+    assert order == ["high", "a", "b", "low"]
+
+
+async def test_a_pool_limits_and_priority_decides(run: Start, client: Client) -> None:
+    """One at a time in a pool of one; the more urgent waits less."""
+    order: list[str] = []
+    now: list[int] = [0, 0]
+
+    async def paced(name: str) -> None:
+        now[0] += 1
+        now[1] = max(now)
+        order.append(name)
+        await asyncio.sleep(0)
+        now[0] -= 1
+
+    async def flow(ctx: Context) -> None:
+        await asyncio.gather(
+            *(ctx.step(paced, f"p{p}", pool="one", priority=p) for p in (3, 5, 1, 2))
+        )
+
+    app = app_of(flow, steps=[paced], pools={"one": 1})
+    await run(app)
+    await (await client.start(app.target(flow), id="f")).result()
+    assert order == ["p3", "p1", "p2", "p5"]
+    assert now == [0, 1]
+
+
+async def test_a_payload_over_the_limit_is_refused(store: MemoryStore) -> None:
+    """`max_payload` holds for the client's arguments and for a step's result alike."""
+
+    async def big(n: int) -> str:
+        return "x" * n
+
+    async def flow(ctx: Context, n: int, text: str) -> int:
+        return len(await ctx.step(big, n))
+
+    app = app_of(flow, steps=[big])
+    async with (
+        MemoryRuntime(store, max_payload=1000).running(app),
+        MemoryClient(store, max_payload=1000) as client,
+    ):
+        assert await (await client.start(app.target(flow), 900, "", id="fits")).result() == 900
+        with pytest.raises(Failure) as refused:
+            await client.start(app.target(flow), 1, "x" * 1000, id="args")
+        with pytest.raises(FlowError) as failed:
+            await (await client.start(app.target(flow), 1000, "", id="result")).result()
+    assert (refused.value.type, failed.value.type) == ("PayloadTooLarge", "PayloadTooLarge")

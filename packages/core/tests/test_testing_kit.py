@@ -357,3 +357,39 @@ async def test_what_was_chosen_before_a_crash_holds_after_it() -> None:
             assert repeats <= len(t.interrupted)
             assert len(trace.operations) == 6
     assert crashes > 20
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_a_test_may_end_while_operations_are_held(seed: int) -> None:
+    """Leaving the block ends what the schedule holds, whatever it is."""
+
+    async def many(ctx: Context) -> None:
+        await asyncio.gather(*(ctx.set_state(f"k{n}", n) for n in range(3)), ctx.step(compose, ada))
+
+    ada = Lead("ada")
+    held = AppDefinition("held", flows=[many], activities=[compose])
+    async with FlowTest(held, schedule=RandomSchedule(seed, hold_rate=1.0)) as t:
+        await t.start(many)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert t.points
+        await t.crash()
+        await t.down("held")
+
+
+async def test_a_broken_worker_fails_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of the engine is raised by `result`, and by the end of the block otherwise."""
+
+    def fault(*_: Any) -> None:
+        raise OSError("the store is full")
+
+    async def test(*, waits: bool) -> None:
+        async with FlowTest(app) as t:
+            run = await t.start(outreach, Lead("ada"))
+            await (run.result() if waits else t.settle())
+            assert not waits, "the result was there all the same"
+
+    monkeypatch.setattr("iworkflow.core.memory.store.MemoryStore.record", fault)
+    for waits in (True, False):
+        with pytest.raises(OSError, match="the store is full"):
+            await test(waits=waits)

@@ -4,6 +4,8 @@ Runs, messages and state live in a `MemoryStore` of this process, flows run in t
 as on every engine, and time is virtual unless the store is given a `RealClock`.
 """
 
+from typing import Any
+
 from iworkflow.core.memory.client import MemoryClient
 from iworkflow.core.memory.clock import RealClock, VirtualClock
 from iworkflow.core.memory.store import MemoryStore, default_store
@@ -25,13 +27,13 @@ class _MemoryEngine:
 
     name = "memory"
 
-    def client(self, *, store: MemoryStore | None = None, **settings: int) -> MemoryClient:
-        """Build a client over the store, by default the one of this process."""
-        return MemoryClient(store, **settings)
+    def client(self, **settings: Any) -> MemoryClient:
+        """Make a client; `settings` are those of `MemoryClient`."""
+        return MemoryClient(**settings)
 
-    def runtime(self, *, store: MemoryStore | None = None, **settings: int) -> MemoryRuntime:
-        """Build a runtime over the store, by default the one of this process."""
-        return MemoryRuntime(store, **settings)
+    def runtime(self, **settings: Any) -> MemoryRuntime:
+        """Make a runtime; `settings` are those of `MemoryRuntime`."""
+        return MemoryRuntime(**settings)
 
 
 engine = _MemoryEngine()

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from iworkflow.core.codec import dumps, loads
 from iworkflow.core.errors import ErrorData, FlowError
@@ -102,6 +102,7 @@ class MemoryHost:
         self._info = run.info()
         self._history = {place: record.thaw() for place, record in run.history.items()}
         self.in_flight: dict[int, Operation] = {}
+        self._staged: set[asyncio.Task[Any]] = set()
         self.alive = True
         self.parked_why: str | None = None
 
@@ -163,10 +164,27 @@ class MemoryHost:
         await self._reached(place, operation, Moment.RECORD)
         return self._run.history[place].thaw().completion
 
+    def drop(self) -> None:
+        """Write nothing more, and end what the stage holds."""
+        self.alive = False
+        for task in self._staged:
+            task.cancel()
+
     async def _reached(self, place: int, operation: Operation | Mark, moment: Moment) -> None:
         if self.alive and self._stage is not None:
-            await self._stage.reached(self._run, place, operation, moment)
+            await self._on_stage(self._stage, place, operation, moment)
         self._check_alive()
+
+    async def _on_stage(
+        self, stage: Stage, place: int, operation: Operation | Mark, moment: Moment
+    ) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._staged.add(task)
+        try:
+            await stage.reached(self._run, place, operation, moment)
+        finally:
+            self._staged.discard(task)
 
     def _check_alive(self) -> None:
         if not self.alive:

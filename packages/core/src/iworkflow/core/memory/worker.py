@@ -14,6 +14,7 @@ from iworkflow.core.memory.store import MemoryStore, Run, default_store
 from iworkflow.core.port import Outcome, RunInfo, RunStep, Status
 from iworkflow.core.runtime import Runtime
 from iworkflow.core.steps import Clock, StepRunner
+from iworkflow.core.watchdog import Watchdog
 
 log = logging.getLogger("iworkflow.memory")
 
@@ -26,6 +27,7 @@ class MemoryWorker:
         max_payload: how many bytes a value may have, encoded.
         steps: the app whose steps are run in place of the real ones; for the testing kit.
         stage: what may hold the operations of its runs; for the testing kit.
+        watch: whether a thread warns of flow code that holds the event loop.
     """
 
     def __init__(
@@ -35,7 +37,9 @@ class MemoryWorker:
         max_payload: int = DEFAULT_MAX_PAYLOAD,
         steps: AppDefinition | None = None,
         stage: Stage | None = None,
+        watch: bool = True,
     ) -> None:
+        self._watchdog = Watchdog() if watch else None
         self._store = store
         self._max_payload = max_payload
         self._step_app = steps
@@ -65,6 +69,8 @@ class MemoryWorker:
         self._broken = self._loop.create_future()
         self._app = app
         self._runner = _Steps(self._step_app or app, self._store.clock, self._max_payload)
+        if self._watchdog is not None:
+            self._watchdog.start()
         self._store.join(app.app, self)
 
     async def broken(self) -> BaseException:
@@ -81,6 +87,8 @@ class MemoryWorker:
         await self._drop_all()
         self._runner.close()
         self._app = None
+        if self._watchdog is not None:
+            self._watchdog.stop()
 
     async def crash(self) -> None:
         """Drop every dispatch at once, as a kill does: from this call on nothing is recorded.
@@ -98,7 +106,7 @@ class MemoryWorker:
         if self._app is not None:
             self._store.leave(self._app.app, self)
         for host, _ in self._served.values():
-            host.alive = False
+            host.drop()
 
     def offer(self, run: Run) -> bool:
         """Take the run if this worker is up and knows its flow."""
@@ -119,7 +127,7 @@ class MemoryWorker:
         self._owned.pop(run.id, None)
         if run.id in self._served:
             host, task = self._served[run.id]
-            host.alive = False
+            host.drop()
             task.cancel()
 
     def _report_unknown(self, run: Run) -> None:
@@ -176,7 +184,7 @@ class MemoryWorker:
     async def _drop_all(self, *, release: bool = True) -> None:
         served = list(self._served.values())
         for host, task in served:
-            host.alive = False
+            host.drop()
             task.cancel()
         await asyncio.gather(*(task for _, task in served), return_exceptions=True)
         for run in list(self._owned.values()):

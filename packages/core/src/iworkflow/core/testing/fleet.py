@@ -31,7 +31,6 @@ class Fleet:
     """One worker for each app."""
 
     def __init__(self, stage: TestStage, recorder: Recorder) -> None:
-        self._stage = stage
         self._recorder = recorder
         stage.crash = self.crash
         self._workers: dict[str, tuple[AppDefinition, MemoryWorker]] = {}
@@ -77,7 +76,6 @@ class Fleet:
             for run_id, host in worker.hosts.items():
                 self._caught(run_id, host)
             worker.freeze()
-        self._stage.drop()
         self._crash = asyncio.get_running_loop().create_task(self._die_and_come_back())
 
     async def crashed(self) -> None:

@@ -50,12 +50,14 @@ class FlowTest:
     ```
 
     Time passes only while a result is awaited, or in `advance`: days of sleeping take
-    milliseconds. A wait that can never end raises `Stuck` and says what the run waits for.
+    milliseconds. A wait that can never end raises `Stuck` and says what the run waits for; what
+    another task of the test would do after waiting for something real does not count, so let
+    messages come by `signal_at`.
 
     Args:
         apps: the apps, each with a worker of its own.
-        steps: functions that run in place of steps, by the step or its name. They may be async
-            or not; they get and return what the real step's hints say.
+        steps: functions that run in place of steps, by the step or its name, in every app that
+            has it. They may be async or not; they get and return what the real step's hints say.
         start: the first moment. Default: 2025-01-01, midnight, UTC.
         crash_after: after how many records all workers die and come back; None for never.
         crash_at: the numbers of the `points` at which they do, 1 for the first.
@@ -93,7 +95,7 @@ class FlowTest:
             apps, replaced(apps, steps or {}, self._recorder.executed), strict=True
         ):
             worker = MemoryWorker(
-                self.store, max_payload=max_payload, steps=faked, stage=self._stage
+                self.store, max_payload=max_payload, steps=faked, stage=self._stage, watch=False
             )
             self._fleet.add(app, worker)
         self._engine = PatientEngine(self.store, self.clock, self._fleet)
@@ -111,6 +113,9 @@ class FlowTest:
     ) -> None:
         await self._fleet.all_down()
         await self.client.close()
+        trouble = self._fleet.broken()
+        if trouble is not None and error is None:
+            raise trouble
 
     # What runs.
 

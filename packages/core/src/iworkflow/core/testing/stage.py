@@ -180,12 +180,6 @@ class TestStage:
             if held in self._held:
                 self._held.remove(held)
 
-    def drop(self) -> None:
-        """Let nothing that is held go on: the workers died."""
-        held, self._held = self._held, []
-        for one in held:
-            one.release.cancel()
-
     def _advance(self) -> bool:
         assert self._schedule is not None
         pending = [held for held in self._held if not held.release.done()]
