@@ -186,13 +186,21 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
         ValueError,
         "app 'ioutreach': two steps are named 'remind'; name them with a mapping",
     ),
-    ({"flows": {"": outreach}}, ValueError, "app 'ioutreach': a flow needs a name, not ''"),
-    ({"activities": {" ": remind}}, ValueError, "app 'ioutreach': a step needs a name, not ' '"),
-    ({"activities": {3: remind}}, ValueError, "app 'ioutreach': a step needs a name, not 3"),
+    (
+        {"flows": {"": outreach}},
+        ValueError,
+        "app 'ioutreach': the name of a flow must be a non-empty string, not ''",
+    ),
+    (
+        {"activities": {3: remind}},
+        ValueError,
+        "app 'ioutreach': the name of a step must be a non-empty string, not 3",
+    ),
     (
         {"activities": {"a\0": remind}},
         ValueError,
-        "app 'ioutreach': step name 'a\\x00': only printable characters",
+        "app 'ioutreach': the name of a step must be text without NUL and lone surrogates, "
+        "not 'a\\x00'",
     ),
     (
         {"activities": {"x": 3}},
@@ -250,8 +258,16 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
         ValueError,
         "app 'ioutreach': pool 'paced' must be an integer of 1 or more, not True",
     ),
-    ({"pools": {"": 1}}, ValueError, "app 'ioutreach': a pool needs a name, not ''"),
-    ({"patches": [""]}, ValueError, "app 'ioutreach': a patch needs a name, not ''"),
+    (
+        {"pools": {"": 1}},
+        ValueError,
+        "app 'ioutreach': the name of a pool must be a non-empty string, not ''",
+    ),
+    (
+        {"patches": [""]},
+        ValueError,
+        "app 'ioutreach': the id of a patch must be a non-empty string, not ''",
+    ),
     (
         {"patches": ["a", "b", "a"]},
         ValueError,
@@ -326,7 +342,7 @@ def test_a_target_checks_its_names() -> None:
     assert pickle.loads(pickle.dumps(Target("iprofile", "enrich"))) == Target("iprofile", "enrich")
     with pytest.raises(ValueError, match=r"^app name 'A': a name has 3 to 256"):
         Target("A", "enrich")
-    with pytest.raises(ValueError, match=r"^a flow needs a name, not ''$"):
+    with pytest.raises(ValueError, match=r"^flow of target 'iprofile' must be a non-empty string"):
         Target("iprofile", "")
     with pytest.raises(TypeError, match=r"^target iprofile/enrich: result_type: the codec cannot"):
         Target("iprofile", "enrich", deque)

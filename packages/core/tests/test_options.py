@@ -8,11 +8,9 @@ import pytest
 
 from iworkflow.core.definition import AppDefinition
 from iworkflow.core.options import (
-    RunPolicy,
     StepOptions,
     StepPolicy,
     check_priority,
-    run_policy,
     seconds,
     step_policy,
 )
@@ -161,37 +159,6 @@ def test_the_message_of_an_unknown_pool() -> None:
     none = AppDefinition("ioutreach", flows=[outreach])
     with pytest.raises(ValueError, match=r"no pool 'x' in app 'ioutreach' \(pools: none\)$"):
         step_policy(none, "remind", {"pool": "x"}, default_priority=3)
-
-
-def test_the_options_of_a_run() -> None:
-    """Defaults of the call, then what the caller says."""
-    assert run_policy("child 'a/b'", {}, on_existing="reject", default_priority=2) == RunPolicy(
-        None, "reject", 2
-    )
-    assert run_policy(
-        "start", {"timeout": timedelta(minutes=1), "on_existing": "attach", "priority": 5}
-    ) == RunPolicy(60.0, "attach", 5)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"timeout": 0}, ValueError, "timeout must be above 0, not 0"),
-        ({"on_existing": "x"}, ValueError, "on_existing must be 'attach' or 'reject', not 'x'"),
-        ({"on_existing": 3}, ValueError, "on_existing must be 'attach' or 'reject', not 3"),
-        ({"priority": 6}, ValueError, "priority must be 1 (first) to 5 (last), not 6"),
-        (
-            {"attempts": 1},
-            TypeError,
-            "no option 'attempts' (options: 'timeout', 'on_existing', 'priority')",
-        ),
-    ],
-)
-def test_a_bad_option_of_a_run(options: Any, error: type[Exception], message: str) -> None:
-    """The message begins with what is started."""
-    with pytest.raises(error) as caught:
-        run_policy("child 'a/b'", options)
-    assert str(caught.value) == f"child 'a/b': {message}"
 
 
 def test_durations_and_priorities_alone() -> None:

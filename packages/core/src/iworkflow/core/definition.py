@@ -8,21 +8,25 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, TypeVar, TypeVarTuple, cast, overload
 
+from iworkflow.core.checks import check_app_name, check_limit, choices
 from iworkflow.core.codec import ANY, check_hint
 from iworkflow.core.codec.hints import is_a, of_class
-from iworkflow.core.named import check_app_name, check_limit, check_name, choices
+from iworkflow.core.naming import check_name
 from iworkflow.core.options import step_policy
 from iworkflow.core.signature import Signature, first_parameter
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
+    from typing_extensions import TypeVar as DefaultedTypeVar
 
     from iworkflow.core.context import Context
 
     Flow = Callable[Concatenate[Context, ...], Awaitable[Any]]
     """A flow: an `async def` whose first parameter is the context."""
+    ResultT = DefaultedTypeVar("ResultT", default=Any)
 else:
     Flow = Callable[..., Awaitable[Any]]
+    ResultT = TypeVar("ResultT")
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
@@ -50,7 +54,7 @@ class StepDefinition:
 
 
 @dataclass(frozen=True, slots=True)
-class Target(Generic[R]):
+class Target(Generic[ResultT]):
     """A flow of an app by its names: what a client starts, and a flow as its child.
 
     Args:
@@ -65,12 +69,12 @@ class Target(Generic[R]):
 
     app: str
     flow: str
-    result_type: TypeForm[R] = ANY
+    result_type: TypeForm[ResultT] = ANY
     signature: Signature | None = field(default=None, kw_only=True, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_app_name(self.app)
-        check_name("flow", self.flow)
+        check_name(f"flow of target {self.app!r}", self.flow)
         check_hint(self.result_type, where=f"target {self.app}/{self.flow}: result_type")
 
 
@@ -181,7 +185,7 @@ def _own_name(sort: str, fn: Callable[..., Any], where: str) -> str:
 
 
 def _check_entry(sort: str, name: object, fn: object, where: str) -> None:
-    check_name(sort, name, where=f"{where}: ")
+    check_name(f"{where}: the name of a {sort}", name)
     if not callable(fn):
         raise TypeError(f"{where}: {sort} {name!r} is not callable: {fn!r}")
 
@@ -239,7 +243,7 @@ def _call(fn: Any) -> Any:
 
 def _checked_pools(pools: Mapping[str, int], where: str) -> dict[str, int]:
     for name, limit in pools.items():
-        check_name("pool", name, where=f"{where}: ")
+        check_name(f"{where}: the name of a pool", name)
         check_limit(f"{where}: pool {name!r}", limit)
     return dict(pools)
 
@@ -249,7 +253,7 @@ def _checked_patches(patches: Iterable[str], where: str) -> frozenset[str]:
         raise TypeError(f"{where}: patches must be a sequence of ids, not the string {patches!r}")
     ids: list[str] = list(patches)
     for one in ids:
-        check_name("patch", one, where=f"{where}: ")
+        check_name(f"{where}: the id of a patch", one)
         if ids.count(one) > 1:
             raise ValueError(f"{where}: patch {one!r} is given twice")
     return frozenset(ids)

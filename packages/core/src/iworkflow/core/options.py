@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
-from iworkflow.core.named import choices
+from iworkflow.core.checks import choices
 
 if TYPE_CHECKING:
     from iworkflow.core.definition import AppDefinition
@@ -121,15 +121,6 @@ def check_priority(value: object, default: int = DEFAULT_PRIORITY, *, where: str
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class RunPolicy:
-    """How a run is started: checked options, the timeout in seconds."""
-
-    timeout: float | None = None
-    on_existing: OnExisting = "attach"
-    priority: int = DEFAULT_PRIORITY
-
-
 def step_policy(
     app: AppDefinition,
     step_name: str,
@@ -168,34 +159,6 @@ def step_policy(
             f"retry_interval ({policy.retry_interval:g} s)"
         )
     return policy
-
-
-def run_policy(
-    where: str,
-    options: ChildOptions | StartOptions,
-    *,
-    on_existing: OnExisting = "attach",
-    default_priority: int = DEFAULT_PRIORITY,
-) -> RunPolicy:
-    """Check the options of a child or a start.
-
-    Args:
-        where: begins every message, such as `child 'iprofile/enrich'`.
-        options: as the user gave them.
-        on_existing: what holds where they do not say.
-        default_priority: likewise.
-
-    Raises:
-        ValueError: a value is out of bounds.
-        TypeError: an option is not known, or a value is of the wrong sort.
-    """
-    where = f"{where}: "
-    check_keywords(where, options, StartOptions)
-    return RunPolicy(
-        timeout=_optional(where, "timeout", options),
-        on_existing=_on_existing(where, options.get("on_existing", on_existing)),
-        priority=check_priority(options.get("priority"), default_priority, where=where),
-    )
 
 
 def check_keywords(where: str, options: Mapping[str, Any], allowed: type) -> None:
@@ -261,9 +224,3 @@ def _pool(where: str, pool: object, app: AppDefinition) -> str | None:
             f"{where}no pool {pool!r} in app {app.app!r} {choices('pool', pool, app.pools)}"
         )
     return pool
-
-
-def _on_existing(where: str, value: object) -> OnExisting:
-    if isinstance(value, str) and value in get_args(OnExisting):
-        return cast("OnExisting", value)
-    raise ValueError(f"{where}on_existing must be 'attach' or 'reject', not {value!r}")

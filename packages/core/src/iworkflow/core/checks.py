@@ -1,4 +1,4 @@
-"""Names and limits that a user gives, and what is said when one is wrong."""
+"""What an app is built from: its name, its limits, and how a choice that is none is named."""
 
 from __future__ import annotations
 
@@ -28,18 +28,6 @@ def choices(sort: str, wanted: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(wanted, names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     return f"({sort}s: {listed}){hint}"
-
-
-def check_name(sort: str, name: object, *, where: str = "") -> None:
-    """Check a name that is not empty and can be printed.
-
-    Raises:
-        ValueError: it is not.
-    """
-    if not isinstance(name, str) or not name.strip():
-        raise ValueError(f"{where}a {sort} needs a name, not {name!r}")
-    if "\0" in name or not name.isprintable():
-        raise ValueError(f"{where}{sort} name {name!r}: only printable characters")
 
 
 def check_limit(what: str, limit: object) -> None:
