@@ -215,6 +215,41 @@ async def test_waiting_for_a_pool_counts_in_total_timeout(make: Make) -> None:
     await until(lambda: not runner.running)
 
 
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_cancel_around_the_turn(make: Make, turns: int) -> None:
+    """A cancel at any moment around the grant of a slot, with a time limit, leaks none."""
+
+    async def step() -> None:
+        await asyncio.sleep(60)
+
+    runner = make(step, max_concurrent_steps=1)
+    slot = await runner.slots.acquire(None, 3)
+    policy = replace(POLICY, total_timeout=60)
+    task = asyncio.ensure_future(run(runner, call(step, policy=policy)))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    slot.release()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await until(lambda: not runner.running)
+
+
+async def test_a_clock_that_breaks(make: Make) -> None:
+    """A clock that breaks is the engine's trouble: it is raised, and no time is up."""
+
+    class Broken(WallClock):
+        async def sleep(self, seconds: float) -> None:
+            raise ConnectionError("no clock")
+
+    runner = make(fails, clock=Broken(), max_concurrent_steps=1)
+    slot = await runner.slots.acquire(None, 3)
+    with pytest.raises(ConnectionError):
+        await run(runner, call(fails, 0, policy=replace(POLICY, total_timeout=60)))
+    slot.release()
+
+
 async def test_waiting_for_a_pool_is_not_attempt_time(make: Make) -> None:
     """The timeout of an attempt counts from its start, not from the wait for a slot."""
 
