@@ -76,6 +76,11 @@ class Runtime(MemoryRuntime):
             ]
         await super().done()
 
+    async def stop(self, grace=10):
+        await super().stop(grace)
+        if os.environ.get("BROKEN"):
+            print("worker stopped", flush=True)
+
 class Plain:
     name = "plain"
     def client(self, **settings): return Client(store)
@@ -429,10 +434,11 @@ def test_an_unreachable_server(spawn: Spawn) -> None:
 
 
 def test_a_broken_worker(spawn: Spawn) -> None:
-    """What breaks the worker ends the command with 1: in a line if the engine tells it so, and
-    with its traceback if it is a bug."""
-    code, _, err = spawn("worker", "shop:app", FLOW="hold", BROKEN="os").end()
+    """What breaks the worker stops it and ends the command with 1: in a line if the engine tells
+    it so, and with its traceback if it is a bug."""
+    code, out, err = spawn("worker", "shop:app", FLOW="hold", BROKEN="os").end()
     assert (code, err.splitlines()[-1]) == (1, "iworkflow worker: the database is gone")
+    assert out == "worker stopped\n"
     assert "Traceback" not in err
     code, _, err = spawn("worker", "shop:app", FLOW="hold", BROKEN="key").end()
     assert (code, err.splitlines()[-1]) == (1, "KeyError: 'a bug'")

@@ -44,7 +44,7 @@ async def facts(ctx: Context) -> int:
 async def collect(ctx: Context) -> list[str]:
     found: list[str] = []
     while (message := await ctx.recv("t", result_type=str)) not in {None, "end"}:
-        found.append(cast("str", message))
+        found.append(message)
     return found
 
 

@@ -160,6 +160,19 @@ async def test_a_broken_worker_ends_done(runtime: Runtime, worker: Worker) -> No
     assert worker.calls[-1] == ("stop", 10.0)
 
 
+async def test_the_first_failure_is_kept(runtime: Runtime, worker: Worker) -> None:
+    """A shutdown that fails after a break leaves `done` with what broke the worker."""
+    await runtime.start(APP)
+    worker.break_with(OSError("the database is gone"))
+    with pytest.raises(OSError, match="gone"):
+        await runtime.done()
+    worker.end = _fail
+    with pytest.raises(ConnectionError):
+        await runtime.stop()
+    with pytest.raises(OSError, match="the database is gone"):
+        await runtime.done()
+
+
 async def test_stop_is_idempotent(runtime: Runtime, worker: Worker) -> None:
     """Stops, at once and later, stop the worker one time."""
     await runtime.start(APP)

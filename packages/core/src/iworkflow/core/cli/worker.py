@@ -69,6 +69,7 @@ async def _work(runtime: Runtime, app: AppDefinition, engine: str, grace: float)
             if not stops:
                 raise
         finally:
+            await asyncio.gather(*stops, return_exceptions=True)
             await runtime.stop(grace)
 
 
