@@ -393,3 +393,21 @@ async def test_a_broken_worker_fails_the_test(monkeypatch: pytest.MonkeyPatch) -
     for waits in (True, False):
         with pytest.raises(OSError, match="the store is full"):
             await test(waits=waits)
+
+
+async def test_an_engine_that_forgets_the_order_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without order records some seed ends in a parked run: random orders and crashes find it."""
+
+    async def forget(*_: Any) -> None:
+        return None
+
+    monkeypatch.setattr("iworkflow.core.memory.host.MemoryHost.record_order", forget)
+    parked = 0
+    for seed in range(60):
+        async with FlowTest(racing, schedule=RandomSchedule(seed, crash_rate=0.1)) as t:
+            run = await t.start(branches)
+            try:
+                await run.result()
+            except Stuck as stuck:
+                parked += "recorded" in str(stuck)
+    assert parked > 0
