@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from iworkflow.core.codec import require_msgspec
 from iworkflow.core.options import Duration, seconds
+from iworkflow.core.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from iworkflow.core.definition import AppDefinition
@@ -20,7 +21,8 @@ DEFAULT_GRACE = 10.0
 class Runtime:
     """Runs one app on an engine, once, from its start to its stop.
 
-    Making one connects to nothing. Its methods belong to one event loop.
+    Making one connects to nothing. Its methods belong to one event loop. From its start to its
+    stop, flow code that holds the event loop for over a second is named in a warning.
 
     Args:
         worker: the engine's side.
@@ -28,6 +30,7 @@ class Runtime:
 
     def __init__(self, worker: WorkerEngine) -> None:
         self._worker = worker
+        self._watchdog = Watchdog()
         self._starting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -113,6 +116,7 @@ class Runtime:
 
     async def _begin(self, app: AppDefinition) -> None:
         require_msgspec()
+        self._watchdog.start()
         await self._worker.start(app)
 
     def _is_stopping(self) -> bool:
@@ -141,6 +145,7 @@ class Runtime:
             self._fail(error, "the shutdown of this runtime was cancelled")
             raise
         finally:
+            self._watchdog.stop()
             self._ended.set()
             if self._watching is not None:
                 await _cancel(self._watching)

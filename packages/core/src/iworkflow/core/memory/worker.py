@@ -14,7 +14,6 @@ from iworkflow.core.memory.store import MemoryStore, Run, default_store
 from iworkflow.core.port import Outcome, RunInfo, RunStep, Status
 from iworkflow.core.runtime import Runtime
 from iworkflow.core.steps import Clock, StepRunner
-from iworkflow.core.watchdog import Watchdog
 
 log = logging.getLogger("iworkflow.memory")
 
@@ -27,7 +26,6 @@ class MemoryWorker:
         max_payload: how many bytes a value may have, encoded.
         steps: the app whose steps are run in place of the real ones; for the testing kit.
         stage: what may hold the operations of its runs; for the testing kit.
-        watch: whether a thread warns of flow code that holds the event loop.
     """
 
     def __init__(
@@ -37,9 +35,7 @@ class MemoryWorker:
         max_payload: int = DEFAULT_MAX_PAYLOAD,
         steps: AppDefinition | None = None,
         stage: Stage | None = None,
-        watch: bool = True,
     ) -> None:
-        self._watchdog = Watchdog() if watch else None
         self._store = store
         self._max_payload = max_payload
         self._step_app = steps
@@ -69,8 +65,6 @@ class MemoryWorker:
         self._broken = self._loop.create_future()
         self._app = app
         self._runner = _Steps(self._step_app or app, self._store.clock, self._max_payload)
-        if self._watchdog is not None:
-            self._watchdog.start()
         self._store.join(app.app, self)
 
     async def broken(self) -> BaseException:
@@ -87,8 +81,6 @@ class MemoryWorker:
         await self._drop_all()
         self._runner.close()
         self._app = None
-        if self._watchdog is not None:
-            self._watchdog.stop()
 
     async def crash(self) -> None:
         """Drop every dispatch at once, as a kill does: from this call on nothing is recorded.

@@ -95,7 +95,7 @@ class FlowTest:
             apps, replaced(apps, steps or {}, self._recorder.executed), strict=True
         ):
             worker = MemoryWorker(
-                self.store, max_payload=max_payload, steps=faked, stage=self._stage, watch=False
+                self.store, max_payload=max_payload, steps=faked, stage=self._stage
             )
             self._fleet.add(app, worker)
         self._engine = PatientEngine(self.store, self.clock, self._fleet)
