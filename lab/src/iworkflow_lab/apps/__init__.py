@@ -1,0 +1,1 @@
+"""Apps that the scenarios run; worker processes import them by name."""

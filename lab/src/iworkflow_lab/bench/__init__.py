@@ -1,0 +1,1 @@
+"""What the port costs and gains, measured against the bare engine."""

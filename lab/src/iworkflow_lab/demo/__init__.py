@@ -1,0 +1,1 @@
+"""The demo: one process over twenty organisations, in memory and on DBOS, a worker killed."""

@@ -1,0 +1,106 @@
+"""How the lab sees an engine: where its workers run, how they die, what its store holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from iworkflow.core import Client
+from iworkflow_lab.capabilities import Capability
+from iworkflow_lab.effects import EffectLog
+from iworkflow_lab.gates import opened
+
+SILENCE = 1.5
+"""Seconds after which the lab's workers hold a silent one for dead; 10 by default elsewhere."""
+
+
+WORKER_LOG = "workers.log"
+"""The file in an arena's folder into which its workers log."""
+
+
+class Worker(Protocol):
+    """A worker of one app."""
+
+    @property
+    def name(self) -> str:
+        """Where it runs, for people."""
+        ...
+
+    async def kill(self) -> None:
+        """SIGKILL, or what comes nearest to it, with a line in the effect log.
+
+        Nothing of the worker runs when this returns.
+        """
+        ...
+
+    async def stop(self) -> None:
+        """Let it end in an orderly way."""
+        ...
+
+
+class Store(Protocol):
+    """What an engine keeps, read behind its back."""
+
+    async def steps(self, run: str) -> int:
+        """Return how many steps of the run have a recorded outcome."""
+        ...
+
+    async def operations(self, run: str) -> int:
+        """Return how many operations of any kind the run has recorded."""
+        ...
+
+
+class Arena:
+    """A fresh store of one engine, its client, and the workers that a scenario starts."""
+
+    def __init__(self, folder: Path, client: Client, store: Store) -> None:
+        self.folder = folder
+        self.client = client
+        self.store = store
+        self.log = EffectLog(folder / "effects.jsonl")
+
+    async def worker(self, app: str, *, silence: float | None = SILENCE) -> Worker:
+        """Start a worker of `module:attribute` and return once it takes runs.
+
+        Args:
+            app: where the definition is.
+            silence: after how many seconds it takes over from a silent worker; None leaves the
+                engine's own default.
+        """
+        raise NotImplementedError
+
+    async def owner(self, run: str) -> Worker:
+        """Return the worker that has the run now."""
+        raise NotImplementedError
+
+    def printed(self) -> str:
+        """Return what the workers have logged so far."""
+        return (self.folder / WORKER_LOG).read_text()
+
+    def let_go(self, name: str) -> None:
+        """Let go what waits in a gate: a call, `run.key` or `run.all`."""
+        opened(self.folder, name)
+
+
+class EngineLab(Protocol):
+    """One engine under test, by the name that `--engine` takes."""
+
+    @property
+    def name(self) -> str:
+        """The name in the matrix."""
+        ...
+
+    @property
+    def declared(self) -> Mapping[Capability, str]:
+        """What the engine lacks, with the reason."""
+        ...
+
+    def server(self) -> AbstractContextManager[None]:
+        """Hold what all arenas share, for one run of the lab."""
+        ...
+
+    def arena(self, folder: Path) -> AbstractAsyncContextManager[Arena]:
+        """Give a fresh store; whatever was started in it is gone at the end."""
+        ...

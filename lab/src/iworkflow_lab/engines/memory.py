@@ -1,0 +1,147 @@
+"""The memory engine under test: its workers live in the lab's own process.
+
+A KILL drops the driver and every task of a worker and keeps the store; what it had is offered
+to the other workers, and taken up by the next one that starts.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from iworkflow.core.memory import MemoryClient, MemoryStore, RealClock
+from iworkflow.core.memory.store import Run
+from iworkflow.core.memory.worker import MemoryWorker
+from iworkflow.core.runtime import Runtime
+from iworkflow_lab.capabilities import Capability
+from iworkflow_lab.effects import FOLDER, Effect, EffectLog
+from iworkflow_lab.engines.base import SILENCE, WORKER_LOG, Arena, Worker
+from iworkflow_lab.worker import GRACE, load
+
+
+class _Worker:
+    """A worker in this process, and how it is killed."""
+
+    name = "in this process"
+
+    def __init__(self, store: MemoryStore, log: EffectLog) -> None:
+        self.engine = MemoryWorker(store)
+        self._runtime = Runtime(self.engine)
+        self._store = store
+        self._log = log
+        self._app = ""
+        self.over = False
+
+    async def start(self, reference: str) -> None:
+        app = load(reference)
+        self._app = app.app
+        await self._runtime.start(app)
+
+    def owned(self) -> list[Run]:
+        return [run for run in self._store.runs.values() if run.owner is self.engine]
+
+    async def kill(self) -> None:
+        self.over = True
+        for run in self.owned():
+            self._log.append(Effect("kill", run=run.id, worker=str(os.getpid())))
+        await self.engine.crash()
+        await self._runtime.stop(0)
+        for run in self._store.waiting_runs(self._app):
+            self._store.offer(run)
+
+    async def stop(self) -> None:
+        self.over = True
+        await self._runtime.stop(GRACE)
+
+
+class _Store:
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    async def steps(self, run: str) -> int:
+        """Return how many steps of the run have a recorded outcome."""
+        return sum(record.kind == "step" for record in self._store.runs[run].history.values())
+
+    async def operations(self, run: str) -> int:
+        """Return how many operations of any kind the run has recorded."""
+        return sum(record.kind != "order" for record in self._store.runs[run].history.values())
+
+
+class MemoryArena(Arena):
+    """A store of its own on the wall clock."""
+
+    def __init__(self, folder: Path) -> None:
+        self._memory = MemoryStore(RealClock())
+        self._workers: list[_Worker] = []
+        super().__init__(folder, MemoryClient(self._memory), _Store(self._memory))
+
+    async def worker(self, app: str, *, silence: float | None = SILENCE) -> Worker:
+        """Start a worker; how long a silent one is waited for means nothing here."""
+        worker = _Worker(self._memory, self.log)
+        self._workers.append(worker)
+        await worker.start(app)
+        return worker
+
+    async def owner(self, run: str) -> Worker:
+        """Return the worker that has the run now."""
+        owner = self._memory.runs[run].owner
+        return next(worker for worker in self._workers if worker.engine is owner)
+
+    async def close(self) -> None:
+        """Stop every worker."""
+        for worker in self._workers:
+            if not worker.over:
+                await worker.kill()
+        await self.client.close()
+
+
+class MemoryLab:
+    """The reference."""
+
+    name = "memory"
+    declared: Mapping[Capability, str] = {
+        Capability.SERVER: "the store lives in the process of the worker",
+        Capability.PROCESSES: "worker and client share one process",
+    }
+
+    @contextmanager
+    def server(self) -> Iterator[None]:
+        """There is none."""
+        yield
+
+    @asynccontextmanager
+    async def arena(self, folder: Path) -> AsyncIterator[Arena]:
+        """Give a fresh store."""
+        with _environment(folder), _log_into(folder / WORKER_LOG):
+            arena = MemoryArena(folder)
+            try:
+                yield arena
+            finally:
+                await arena.close()
+
+
+@contextmanager
+def _environment(folder: Path) -> Iterator[None]:
+    before = os.environ.get(FOLDER)
+    os.environ[FOLDER] = str(folder)
+    try:
+        yield
+    finally:
+        del os.environ[FOLDER]
+        if before is not None:
+            os.environ[FOLDER] = before
+
+
+@contextmanager
+def _log_into(path: Path) -> Iterator[None]:
+    handler = logging.FileHandler(path)
+    logger = logging.getLogger("iworkflow")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        handler.close()

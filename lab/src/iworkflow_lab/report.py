@@ -1,0 +1,132 @@
+"""What a run of the suite found, by scenario and engine."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iworkflow_lab.scenarios import Scenario
+
+
+class Status(StrEnum):
+    """What is known of one scenario on one engine."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    DECLARED = "declared"
+    """The engine says that it cannot, why, and indeed it cannot."""
+    UNCOVERED = "uncovered"
+    """There is no test."""
+
+
+@dataclass(slots=True)
+class Cell:
+    """One scenario on one engine."""
+
+    scenario: str
+    engine: str
+    status: Status = Status.UNCOVERED
+    reason: str = ""
+    seconds: float = 0.0
+    tests: int = 0
+    kills: list[str] = field(default_factory=list[str])
+
+    def add(self, status: Status, seconds: float) -> None:
+        """Count one more test; the worst one decides."""
+        self.tests += 1
+        self.seconds += seconds
+        if self.status is not Status.FAILED:
+            self.status = status
+
+
+class Report:
+    """The matrix, as a pytest plugin: it fills itself and tells the progress."""
+
+    def __init__(self, chosen: Iterable[Scenario], engines: Iterable[str]) -> None:
+        names = list(engines)
+        self.cells = {(s.id, e): Cell(s.id, e) for s in chosen for e in names}
+        self.broken: list[str] = []
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._failed: set[str] = set()
+
+    @pytest.hookimpl
+    def pytest_report_teststatus(self) -> tuple[str, str, str]:
+        """Keep pytest's own letters away."""
+        return "", "", ""
+
+    @pytest.hookimpl
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A module that cannot be imported breaks the run."""
+        if report.failed:
+            self.broken.append(report.nodeid)
+            print(f"{report.nodeid} cannot be collected:\n{report.longreprtext}")
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take the three phases of a test as one."""
+        self._seconds[report.nodeid] += report.duration
+        if report.failed:
+            self._failed.add(report.nodeid)
+            print(f"\n{report.nodeid} ({report.when}):\n{report.longreprtext}")
+            print("\n".join(f"{title}:\n{text}" for title, text in report.sections if text))
+        if report.when == "call" and hasattr(report, "wasxfail") and report.skipped:
+            self._settle(report, Status.DECLARED)
+        elif report.when == "teardown":
+            failed = report.nodeid in self._failed
+            self._settle(report, Status.FAILED if failed else Status.PASSED)
+
+    def _settle(self, report: pytest.TestReport, status: Status) -> None:
+        about: dict[str, Any] = dict(report.user_properties)
+        cell = self.cells[about["scenario"], about["engine"]]
+        if cell.status is Status.DECLARED and status is Status.PASSED:
+            return
+        cell.add(status, self._seconds[report.nodeid])
+        cell.reason = about.get("gap", "")
+        kills = [line for line in report.capstdout.splitlines() if line.startswith("kill of ")]
+        cell.kills += kills
+        name = report.nodeid.rpartition("::")[2].removeprefix("test_")
+        print(f"{status:9} {cell.engine:7} {self._seconds[report.nodeid]:6.1f} s  {name}")
+        for line in kills:
+            print(f"{'':27}  {line}")
+
+    def counts(self) -> Counter[Status]:
+        """Count the cells by status; what broke before it was a test counts as failed."""
+        counted = Counter(cell.status for cell in self.cells.values())
+        counted[Status.FAILED] += len(self.broken)
+        return counted
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing failed and nothing is uncovered."""
+        counted = self.counts()
+        return not counted[Status.FAILED] and not counted[Status.UNCOVERED]
+
+    def summary(self) -> str:
+        """Return the last line of a run."""
+        counted = self.counts()
+        return ", ".join(f"{counted[status]} {status}" for status in Status)
+
+    def write(self, path: Path) -> None:
+        """Write everything as JSON."""
+        data = {
+            "summary": {str(status): count for status, count in self.counts().items()},
+            "cells": [asdict(cell) for cell in self.cells.values()],
+            "broken": self.broken,
+        }
+        path.write_text(json.dumps(data, indent=1) + "\n")
+
+    def show(self) -> None:
+        """Print what is not passed, grouped."""
+        for status in (Status.UNCOVERED, Status.DECLARED, Status.FAILED):
+            cells = [cell for cell in self.cells.values() if cell.status is status]
+            if cells:
+                print(f"\n{status}: " + ", ".join(f"{c.scenario}/{c.engine}" for c in cells))
+            for reason in sorted({cell.reason for cell in cells} - {""}):
+                print(f"  {reason}")

@@ -1,0 +1,1 @@
+"""The scenarios as tests, by group; each docstring is a claim."""
