@@ -115,6 +115,12 @@ class Active:
         if tasks:
             await asyncio.wait(tasks, timeout=grace)
 
+    async def return_strange(self) -> None:
+        """Give back at once what this process cannot run."""
+        await self._find_strange()
+        for workflow_id in list(self._returns.due):
+            await self._return(workflow_id)
+
     async def stop(self) -> None:
         """Watch no more, and leave no rows of ended runs behind."""
         if self._task is not None:

