@@ -1,1 +1,1 @@
-"""The proof of iworkflow: conformance on live engines, faults, demo, benchmarks. Never published."""
+"""The proof of iworkflow: conformance on live engines, faults, demo, benchmarks. Unpublished."""
