@@ -144,6 +144,21 @@ class AppDefinition:
         """
         return _find("step", step, self.activities, self.app)
 
+    def rebound(self, bind: Callable[[Callable[..., Any]], Callable[..., Any]]) -> AppDefinition:
+        """Return the same app over other copies of its functions.
+
+        For an engine that loads modules anew: `bind` gets each function and returns the one to
+        use, itself where it is the one. Definitions of functions that stay are kept.
+        """
+        flows = {name: _rebound(one, bind, _flow) for name, one in self.flows.items()}
+        steps = {name: _rebound(one, bind, _step) for name, one in self.activities.items()}
+        copy = object.__new__(AppDefinition)
+        for name in self.__slots__:
+            object.__setattr__(copy, name, getattr(self, name))
+        object.__setattr__(copy, "flows", MappingProxyType(flows))
+        object.__setattr__(copy, "activities", MappingProxyType(steps))
+        return copy
+
     @overload
     def target(self, flow: Callable[[Context, *Ts], Awaitable[R]]) -> Target[R]: ...
 
@@ -260,6 +275,15 @@ def _checked_patches(patches: Iterable[str], where: str) -> frozenset[str]:
 
 
 D = TypeVar("D", FlowDefinition, StepDefinition)
+
+
+def _rebound(
+    known: D,
+    bind: Callable[[Callable[..., Any]], Callable[..., Any]],
+    define: Callable[[str, Callable[..., Any]], D],
+) -> D:
+    fn = bind(known.fn)
+    return known if fn is known.fn else define(known.name, fn)
 
 
 def _find(sort: str, wanted: str | Callable[..., Any], known: Mapping[str, D], app: str) -> D:

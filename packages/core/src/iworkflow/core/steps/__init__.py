@@ -4,8 +4,8 @@ from iworkflow.core.steps.attempt import Returned, run_attempt
 from iworkflow.core.steps.book import AttemptBook, AttemptState
 from iworkflow.core.steps.clock import Clock, WallClock
 from iworkflow.core.steps.describe import StepError, describe_exception
-from iworkflow.core.steps.retry import GiveUp, Retry, decide
-from iworkflow.core.steps.runner import StepRunner
+from iworkflow.core.steps.retry import GiveUp, Retry, decide, out_of_time
+from iworkflow.core.steps.runner import Attempted, StepRunner
 from iworkflow.core.steps.scope import (
     StepInfo,
     StepScope,
@@ -23,6 +23,7 @@ from iworkflow.core.steps.threads import StepThreads
 __all__ = [
     "AttemptBook",
     "AttemptState",
+    "Attempted",
     "Clock",
     "GiveUp",
     "Retry",
@@ -40,6 +41,7 @@ __all__ = [
     "describe_exception",
     "heartbeat",
     "last_heartbeat",
+    "out_of_time",
     "run_attempt",
     "step_attempt",
     "step_info",

@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     from iworkflow.core.definition import AppDefinition, StepDefinition
 
 
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """What an attempt led to: the step's outcome, or the state that another one goes on from."""
+
+    state: AttemptState
+    outcome: Outcome | None = None
+    benign: bool = False
+    """Whether the attempt failed as expected: nothing is logged as an error."""
+
+
 class StepRunner:
     """Runs the steps of an app in this process: one for each worker.
 
@@ -64,6 +74,22 @@ class StepRunner:
         Raises:
             LookupError: the code of this worker has no such step.
         """
+        return await self._step_run(operation, run, book).outcome()
+
+    async def attempt(
+        self, operation: RunStep, run: RunInfo, book: AttemptBook, state: AttemptState
+    ) -> Attempted:
+        """Make the next attempt of a step, for an engine that waits between them itself.
+
+        It waits for a slot, not for `state.next_at`. The book is written while the attempt
+        beats, and when it is cancelled; `Attempted.state` is left to the caller.
+
+        Raises:
+            LookupError: the code of this worker has no such step.
+        """
+        return await self._step_run(operation, run, book).attempt(state)
+
+    def _step_run(self, operation: RunStep, run: RunInfo, book: AttemptBook) -> _StepRun:
         step = self.app.activities.get(operation.name)
         if step is None:
             known = ", ".join(repr(name) for name in self.app.activities)
@@ -71,7 +97,7 @@ class StepRunner:
                 f"step {operation.name!r} of run {run.workflow_id!r} is not in app "
                 f"{self.app.app!r} (steps: {known}); this worker's code does not fit the run"
             )
-        return await _StepRun(self, step, operation, run, book).outcome()
+        return _StepRun(self, step, operation, run, book)
 
     async def drain(self, grace: float) -> bool:
         """Start no new attempt, and wait up to `grace` seconds for those that run.
@@ -127,17 +153,23 @@ class _StepRun:
             state = AttemptState(made=0, first_at=self.runner.clock.now())
         while True:
             await self._until_due(state)
-            slot = await self._slot(state)
-            if slot is None:
-                return Outcome(error=self._out_of_time(state))
-            result, state = await self._attempt(slot, state)
-            if isinstance(result, Returned):
-                return Outcome(result.value)
-            following = self._following(state, result)
-            if isinstance(following, ErrorData):
-                return Outcome(error=following)
-            await self.book.save(following)
-            state = following
+            made = await self.attempt(state)
+            if made.outcome is not None:
+                return made.outcome
+            await self.book.save(made.state)
+            state = made.state
+
+    async def attempt(self, state: AttemptState) -> Attempted:
+        slot = await self._slot(state)
+        if slot is None:
+            return Attempted(state, Outcome(error=self._out_of_time(state)))
+        result, state = await self._attempt(slot, state)
+        if isinstance(result, Returned):
+            return Attempted(state, Outcome(result.value))
+        following = self._following(state, result)
+        if isinstance(following, ErrorData):
+            return Attempted(state, Outcome(error=following), benign=result.benign)
+        return Attempted(following, benign=result.benign)
 
     async def _until_due(self, state: AttemptState) -> None:
         if state.next_at is not None:
