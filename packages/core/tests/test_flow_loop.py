@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -209,26 +211,38 @@ def test_abandon_runs_clean_up_and_nothing_after_it() -> None:
     assert seen == expected
 
 
+UNDEAD = """
+import asyncio, gc
+from iworkflow.core.flow.loop import FlowLoop
+
+rounds = 0
+
+async def undead():
+    global rounds
+    while True:
+        try:
+            await asyncio.get_running_loop().create_future()
+        except BaseException:
+            rounds += 1
+
+loop = FlowLoop(None)
+loop.create_task(undead())
+loop.run_until_idle()
+loop.abandon()
+after = rounds
+del loop
+gc.collect()
+assert rounds == after
+print("closed")
+"""
+
+
 def test_abandon_ends_although_code_swallows_everything() -> None:
-    """A coroutine that catches everything and awaits again cannot keep the engine busy."""
-    loop = new_loop()
-    rounds = 0
-
-    async def undead() -> None:
-        nonlocal rounds
-        while True:
-            try:
-                await asyncio.get_running_loop().create_future()
-            except BaseException:
-                rounds += 1
-
-    loop.create_task(undead())
-    loop.run_until_idle()
-    loop.abandon()
-    after = rounds
-    del loop
-    gc.collect()
-    assert rounds == after
+    """Code that catches everything and goes on keeps neither the engine nor the exit busy."""
+    command = [sys.executable, "-c", UNDEAD]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (0, "closed\n")
+    assert "cannot be closed: it swallows every exception" in done.stderr
 
 
 def test_abandon_closes_what_clean_up_starts() -> None:

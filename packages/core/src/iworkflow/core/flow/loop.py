@@ -14,6 +14,7 @@ control back. Three hazards of asyncio are dealt with here:
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import logging
 import re
@@ -36,9 +37,6 @@ _MAX_ROUNDS = 100
 """How often tasks that were created while others were closed are closed in turn."""
 
 _MACHINERY = re.compile(r"(asyncio|iworkflow\.core)(\.|$)")
-
-_undead: list[object] = []
-"""Coroutines that cannot be closed; held for ever, since collecting them would run their code."""
 
 log = logging.getLogger("iworkflow.flow")
 
@@ -336,8 +334,13 @@ def close(coro: Any) -> None:
     """
     for inner in reversed(_chain(coro)):
         if not _closed(inner):
-            _undead.append(inner)
+            _hold_for_ever(inner)
             log.error("%r cannot be closed: it swallows every exception", inner)
+
+
+def _hold_for_ever(item: object) -> None:
+    """Keep an object beyond the interpreter's own end: collecting it would run its code."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(item))
 
 
 def _closed(coro: Any) -> bool:
@@ -363,7 +366,7 @@ def _close_generator(generator: AsyncGenerator[Any, Any]) -> None:
     except BaseException:  # as in `close`
         return
     if not _closed(closing):
-        _undead.append(generator)
+        _hold_for_ever(generator)
 
 
 def _swap_task(loop: asyncio.AbstractEventLoop | None, task: Any) -> Any:
