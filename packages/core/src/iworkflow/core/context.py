@@ -151,13 +151,14 @@ class Context:
     @overload
     async def step(self, step: str, /, *args: Any, **options: Unpack[StepOptions]) -> Any: ...
 
-    async def step(
+    # mypy does not see that `*args: Any` takes what `*Ts` stands for.
+    async def step(  # type: ignore[misc]
         self,
         step: Callable[..., Any] | str,
         /,
         *args: Any,
         result_type: Any = ANY,
-        **options: Unpack[StepOptions],
+        **options: Any,
     ) -> Any:
         """Run a step with its retries, and return its result.
 
@@ -177,7 +178,12 @@ class Context:
             Failure: type `PayloadTooLarge` or `DecodeError`.
         """
         activity = self._app.activity(step)
-        policy = step_policy(self._app, activity.name, options, default_priority=self.priority)
+        policy = step_policy(
+            self._app,
+            activity.name,
+            cast("StepOptions", options),
+            default_priority=self.priority,
+        )
         where = f"step {activity.name!r}"
         encoded = activity.signature.encode_args(args, where=where)
         check_size(encoded, self._max_payload, where=f"arguments of {where}")
@@ -407,7 +413,7 @@ class Context:
     async def _start(
         self,
         call: str,
-        target: Any,
+        target: Target[Any] | Callable[..., Awaitable[Any]],
         args: tuple[Any, ...],
         *,
         id: str,
@@ -416,9 +422,11 @@ class Context:
     ) -> ChildHandle[Any]:
         check_options(call, options, _CHILD_OPTIONS)
         existing = check_existing(options.get("on_existing"))
-        known = target if isinstance(target, Target) else self._app.target(target)
+        known: Target[Any] = (
+            target if isinstance(target, Target) else self._app.target(cast("Any", target))
+        )
         request = start_request(
-            cast("Target[Any]", known),
+            known,
             encode_args(known, args, self._max_payload),
             id=id,
             timeout=options.get("timeout"),
@@ -427,7 +435,12 @@ class Context:
             parent_id=self.workflow_id,
         )
         value = await self._call(StartChild(request))
-        reply = StartReply(**{**value, "status": Status(value["status"])})
+        reply = StartReply(
+            created=value["created"],
+            app=value["app"],
+            flow=value["flow"],
+            status=Status(value["status"]),
+        )
         check_reply(request, reply, existing)
         hint = known.result_type if result_type is ANY else result_type
         return ChildHandle(self._run, id, hint, created=reply.created)

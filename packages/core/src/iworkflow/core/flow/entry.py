@@ -61,8 +61,8 @@ class Answer(FlowFuture[T]):
 class Air:
     """The entries in the air, and those among them that are ready for delivery."""
 
-    _entries: dict[int, Entry] = field(default_factory=dict)
-    _ready: list[tuple[float, int]] = field(default_factory=list)
+    _entries: dict[int, Entry] = field(default_factory=dict[int, Entry])
+    _ready: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
     _unnoticed: int = 0
 
     def __iter__(self) -> Iterator[Entry]:

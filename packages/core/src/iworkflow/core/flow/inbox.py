@@ -35,7 +35,7 @@ class Topic:
     """Who waits for a topic, and the reader that takes its next message."""
 
     name: str
-    waiting: deque[Receipt] = field(default_factory=deque)
+    waiting: deque[Receipt] = field(default_factory=deque[Receipt])
     reader: Entry | None = None
 
 

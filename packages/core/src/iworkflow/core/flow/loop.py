@@ -20,7 +20,7 @@ import logging
 import re
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import contextmanager
 from contextvars import Context
 from types import CoroutineType, FrameType, GeneratorType
@@ -255,7 +255,7 @@ class FlowLoop(asyncio.AbstractEventLoop):
         self._tasks.pop(hash(task), None)
 
     @contextmanager
-    def _entered(self) -> Iterator[None]:
+    def _entered(self) -> Generator[None]:
         """Make this the running loop of the thread, with its own generator hooks."""
         outer = asyncio._get_running_loop()
         outer_task = _swap_task(outer, None)
@@ -291,9 +291,7 @@ class FlowLoop(asyncio.AbstractEventLoop):
         self._lost.clear()
         self._generators.clear()
         for task in tasks.values():
-            coro = task.get_coro()
-            if coro is not None:
-                close(coro)
+            close(task.get_coro())
         for generator in generators:
             _close_generator(generator)
 
@@ -310,8 +308,8 @@ def _chain(coro: Any) -> list[Any]:
     """The coroutine, the one that it awaits, and so on inwards."""
     chain: list[Any] = []
     while isinstance(coro, CoroutineType | GeneratorType):
-        chain.append(coro)
-        coro = coro.cr_await if isinstance(coro, CoroutineType) else coro.gi_yieldfrom
+        chain.append(cast("Any", coro))
+        coro = getattr(chain[-1], "cr_await", None) or getattr(chain[-1], "gi_yieldfrom", None)
     return chain
 
 
