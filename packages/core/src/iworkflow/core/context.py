@@ -399,6 +399,9 @@ class Context:
                 "bring back the code for older runs until they are done"
             )
 
+    def _known(self, target: Target[Any] | Callable[..., Awaitable[Any]]) -> Target[Any]:
+        return target if isinstance(target, Target) else self._app.target(cast("Any", target))
+
     def _check_patch(self, id: str) -> None:
         if id not in self._app.patches:
             declared = ", ".join(repr(one) for one in self._app.patches) or "none"
@@ -422,9 +425,7 @@ class Context:
     ) -> ChildHandle[Any]:
         check_options(call, options, _CHILD_OPTIONS)
         existing = check_existing(options.get("on_existing"))
-        known: Target[Any] = (
-            target if isinstance(target, Target) else self._app.target(cast("Any", target))
-        )
+        known = self._known(target)
         request = start_request(
             known,
             encode_args(known, args, self._max_payload),
