@@ -346,3 +346,21 @@ def test_a_target_checks_its_names() -> None:
         Target("iprofile", "")
     with pytest.raises(TypeError, match=r"^target iprofile/enrich: result_type: the codec cannot"):
         Target("iprofile", "enrich", deque)
+
+
+def test_a_flow_is_told_where_it_is_registered() -> None:
+    """A flow's own check is called with the app and its name, and what it raises refuses both."""
+    seen: list[tuple[str, str]] = []
+
+    async def flow(ctx: "Context") -> None: ...
+
+    def registered(app: str, name: str) -> None:
+        seen.append((app, name))
+        if app != "right":
+            raise ValueError(f"not in {app}")
+
+    flow.__iworkflow_registered__ = registered  # type: ignore[attr-defined]
+    AppDefinition("right", flows={"named": flow})
+    assert seen == [("right", "named")]
+    with pytest.raises(ValueError, match="not in wrong"):
+        AppDefinition("wrong", flows=[flow])

@@ -1,24 +1,51 @@
-"""Typed process contracts for iworkflow flows. This release holds its place and nothing more.
+"""Typed process contracts: the owner of a process declares it, neighbours import it.
 
-Importing it checks that core is of the same version. Contracts themselves are not in it yet: asking
-for any name says so.
+Importing it checks that core is of the same version; it connects to nothing.
 """
 
 from __future__ import annotations
-
-from importlib.metadata import version
-from typing import TYPE_CHECKING
 
 from iworkflow.core.lockstep import require_core
 
 require_core("iworkflow-contracts")
 
-if not TYPE_CHECKING:
+from iworkflow.contracts.calls import (  # noqa: E402  # a foreign core is refused first
+    child_contract,
+    contract_handle,
+    signal_with_start_contract,
+    start_child_contract,
+    start_contract,
+    workflow_id,
+)
+from iworkflow.contracts.contract import (  # noqa: E402
+    WorkflowContract,
+    define_workflow_contract,
+)
+from iworkflow.contracts.errors import (  # noqa: E402
+    INVALID_TRANSITION,
+    INVALID_WORKFLOW_ID,
+    ContractError,
+)
+from iworkflow.contracts.handles import ContractChild, ContractHandle  # noqa: E402
+from iworkflow.contracts.implementing import ContractContext, implements  # noqa: E402
+from iworkflow.contracts.parts import Message, State  # noqa: E402
 
-    def __getattr__(name: str) -> object:
-        if name.startswith("_"):
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        raise ImportError(
-            f"iworkflow-contracts {version('iworkflow-contracts')} has no {name!r}: contracts are "
-            "not in this release; share a typed Target between packages until they are"
-        )
+__all__ = [
+    "INVALID_TRANSITION",
+    "INVALID_WORKFLOW_ID",
+    "ContractChild",
+    "ContractContext",
+    "ContractError",
+    "ContractHandle",
+    "Message",
+    "State",
+    "WorkflowContract",
+    "child_contract",
+    "contract_handle",
+    "define_workflow_contract",
+    "implements",
+    "signal_with_start_contract",
+    "start_child_contract",
+    "start_contract",
+    "workflow_id",
+]

@@ -82,6 +82,9 @@ class Target(Generic[ResultT]):
 class AppDefinition:
     """An app: the flows and steps that its workers run, and their limits.
 
+    A flow that has an attribute `__iworkflow_registered__` gets it called with the name of the
+    app and its own, and may refuse either.
+
     Args:
         app: 3 to 256 characters of a-z, 0-9, `-` and `_`.
         flows: name -> flow, or flows that are named as their functions are.
@@ -127,6 +130,8 @@ class AppDefinition:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        for name, flow in self.flows.items():
+            _check_registered(app, name, flow.fn)
 
     def flow(self, flow: str | Callable[..., Any]) -> FlowDefinition:
         """Look a flow up by its name or its function.
@@ -203,6 +208,12 @@ def _check_entry(sort: str, name: object, fn: object, where: str) -> None:
     check_name(f"{where}: the name of a {sort}", name)
     if not callable(fn):
         raise TypeError(f"{where}: {sort} {name!r} is not callable: {fn!r}")
+
+
+def _check_registered(app: str, name: str, fn: Callable[..., Any]) -> None:
+    registered = getattr(fn, "__iworkflow_registered__", None)
+    if registered is not None:
+        registered(app, name)
 
 
 def _flow(name: str, fn: Callable[..., Any]) -> FlowDefinition:
