@@ -56,6 +56,30 @@ def engine_lab(request: pytest.FixtureRequest) -> Iterator[EngineLab]:
         yield lab
 
 
+class Shared:
+    """An arena for scenarios that harm no worker; each app gets one worker for all of them."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+        self._up: set[str] = set()
+
+    async def arena_of(self, app: str) -> Arena:
+        """Return the arena, with a worker of `module:attribute` up."""
+        if app not in self._up:
+            self._up.add(app)
+            await self.arena.worker(app)
+        return self.arena
+
+
+@pytest.fixture(scope="session")
+async def shared(
+    engine_lab: EngineLab, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Shared]:
+    """A store for the whole session: runs of one scenario need ids of their own."""
+    async with engine_lab.arena(tmp_path_factory.mktemp("shared")) as arena:
+        yield Shared(arena)
+
+
 @pytest.fixture
 async def arena(engine_lab: EngineLab, tmp_path: Path) -> AsyncIterator[Arena]:
     """A fresh store, a client and the power to start workers."""
