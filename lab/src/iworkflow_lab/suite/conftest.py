@@ -10,6 +10,7 @@ import pytest
 from iworkflow_lab.engines import ENGINES
 from iworkflow_lab.engines.base import Arena, EngineLab
 from iworkflow_lab.scenarios import scenario_of, scenarios, select
+from iworkflow_lab.suite.shared import Shared
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,21 +55,6 @@ def engine_lab(request: pytest.FixtureRequest) -> Iterator[EngineLab]:
     lab = ENGINES[request.param]
     with lab.server():
         yield lab
-
-
-class Shared:
-    """An arena for scenarios that harm no worker; each app gets one worker for all of them."""
-
-    def __init__(self, arena: Arena) -> None:
-        self.arena = arena
-        self._up: set[str] = set()
-
-    async def arena_of(self, app: str) -> Arena:
-        """Return the arena, with a worker of `module:attribute` up."""
-        if app not in self._up:
-            self._up.add(app)
-            await self.arena.worker(app)
-        return self.arena
 
 
 @pytest.fixture(scope="session")
