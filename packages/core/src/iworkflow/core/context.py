@@ -400,7 +400,9 @@ class Context:
             )
 
     def _known(self, target: Target[Any] | Callable[..., Awaitable[Any]]) -> Target[Any]:
-        return target if isinstance(target, Target) else self._app.target(cast("Any", target))
+        if isinstance(target, Target):
+            return target  # pyright: ignore[reportUnknownVariableType]
+        return self._app.target(cast("Any", target))
 
     def _check_patch(self, id: str) -> None:
         if id not in self._app.patches:
