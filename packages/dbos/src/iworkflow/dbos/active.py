@@ -11,6 +11,7 @@ from typing import Any
 
 from iworkflow.core.definition import AppDefinition
 from iworkflow.dbos.client import Link
+from iworkflow.dbos.errors import is_cut
 from iworkflow.dbos.host import DbosHost
 from iworkflow.dbos.notifier import ended, queued
 
@@ -93,6 +94,9 @@ class Active:
 
     def enter(self, workflow_id: str, task: asyncio.Task[Any]) -> Run:
         """Take in a dispatch, which DBOS runs in the task to its recorded end."""
+        for earlier in self._runs:
+            if earlier.id == workflow_id and not earlier.finishing:
+                earlier.drop()
         run = Run(workflow_id, task)
         self._runs.add(run)
         self._link.wakeups.call(ended(workflow_id), self._look.set)
@@ -122,11 +126,10 @@ class Active:
             await self._return(workflow_id)
 
     async def stop(self) -> None:
-        """Watch no more, and leave no rows of ended runs behind."""
+        """Watch no more."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        await self._tidy()
 
     def _writing(self) -> bool:
         return any(run.finishing or (run.host and run.host.recording) for run in self._runs)
@@ -135,6 +138,9 @@ class Active:
         self._runs.discard(run)
         self._link.wakeups.uncall(ended(run.id))
         if not run.finishing or run.task.cancelled():
+            return
+        if is_cut(run.task.exception()):
+            self._returns.plan(run.id)  # the outcome is not recorded
             return
         self._returns.times.pop(run.id, None)
         if run.host is not None and run.host.untidy:
@@ -158,7 +164,7 @@ class Active:
         await self._find_strange()
         for workflow_id in self._returns.ready():
             await self._return(workflow_id)
-        await self._tidy()
+        await self.tidy()
 
     async def _drop_lost(self) -> None:
         by_id = {run.id: run for run in self._runs if not run.finishing}
@@ -190,7 +196,8 @@ class Active:
         await self._link.database.execute(_GIVE_BACK, workflow_id, self._executor_id, app)
         self._link.wakeups.announce(queued(app))
 
-    async def _tidy(self) -> None:
+    async def tidy(self) -> None:
+        """Leave no rows of ended runs behind."""
         if self._untidy:
             untidy, self._untidy = self._untidy, []
             await self._link.database.execute(_TIDY, untidy)

@@ -96,9 +96,8 @@ class DbosClientEngine:
     async def terminate(self, workflow_id: str, reason: str) -> None:
         """End the run now."""
         link = self._link
-        run = await link.expect(workflow_id)
-        if not run.over:
-            await link.end(workflow_id)
+        await link.expect(workflow_id)
+        await link.end(workflow_id)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -143,7 +142,7 @@ class Link:
             origin: who starts it; the same start made again counts as the one that created it.
         """
         try:
-            await self._client.enqueue_async(_options(request, origin), *request.args)
+            await self.database.retried(lambda: self._enqueue(request, origin))
         except Exception as error:
             if not errors.is_taken(error):
                 raise
@@ -165,7 +164,10 @@ class Link:
         key = self._keys.fresh() if message.id is None else message.id
         await self._keys.in_order(workflow_id, key)
         try:
-            await (via or self._send)(workflow_id, message.value, message.topic, key)
+            send = via or self._send
+            await self.database.retried(
+                lambda: send(workflow_id, message.value, message.topic, key)
+            )
         except Exception as error:
             if errors.is_missing(error):
                 raise errors.not_found(workflow_id) from None
@@ -215,8 +217,13 @@ class Link:
             raise errors.finished(workflow_id)
 
     async def end(self, workflow_id: str) -> None:
-        """Cancel a run in the engine; a finished one stays as it is."""
-        await self._client.cancel_workflow_async(workflow_id)
+        """Cancel a run in the engine; a finished one stays as it is.
+
+        DBOS would move the end of a cancelled one to now, and so past its deadline.
+        """
+        run = await runs.read(self.database, workflow_id)
+        if run is not None and not run.over:
+            await self.database.retried(lambda: self._client.cancel_workflow_async(workflow_id))
         self.wakeups.announce(ended(workflow_id))
 
     async def _wait(self, woken: asyncio.Event, run: runs.Run) -> None:
@@ -236,6 +243,9 @@ class Link:
         there = run.description
         created = origin is not None and run.origin == origin
         return StartReply(created, there.app, there.flow, there.status)
+
+    async def _enqueue(self, request: StartRequest, origin: str | None) -> None:
+        await self._client.enqueue_async(_options(request, origin), *request.args)
 
     async def _send(self, workflow_id: str, value: JsonValue, topic: str, key: str) -> None:
         await self._client.send_async(workflow_id, value, topic, key)

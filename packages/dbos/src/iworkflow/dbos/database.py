@@ -43,12 +43,13 @@ class Database:
         try:
             self._pool = await cast("Any", asyncpg).create_pool(
                 self.location.url,
-                min_size=1,
+                min_size=0,  # it would log every failure to keep some open
                 max_size=self._size,
                 timeout=CONNECT_TIMEOUT,
                 command_timeout=COMMAND_TIMEOUT,
                 server_settings={"application_name": "iworkflow"},
             )
+            await self._pool.fetchval("SELECT 1")
         except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise unreachable(self.location, error) from error
 
@@ -59,25 +60,26 @@ class Database:
 
     async def rows(self, sql: str, *args: object) -> Sequence[Row]:
         """Run a statement and return its rows."""
-        return await self._retried(lambda: self._pool.fetch(sql, *args))
+        return await self.retried(lambda: self._pool.fetch(sql, *args))
 
     async def row(self, sql: str, *args: object) -> Row | None:
         """Run a statement and return its first row."""
-        return await self._retried(lambda: self._pool.fetchrow(sql, *args))
+        return await self.retried(lambda: self._pool.fetchrow(sql, *args))
 
     async def value(self, sql: str, *args: object) -> Any:
         """Run a statement and return the first value of its first row."""
-        return await self._retried(lambda: self._pool.fetchval(sql, *args))
+        return await self.retried(lambda: self._pool.fetchval(sql, *args))
 
     async def execute(self, sql: str, *args: object) -> str:
         """Run a statement and return its status, as `UPDATE 1`."""
-        return await self._retried(lambda: self._pool.execute(sql, *args))
+        return await self.retried(lambda: self._pool.execute(sql, *args))
 
     async def connection(self) -> Any:
         """Open a connection of its own, outside the pool."""
         return await connect(self.location)
 
-    async def _retried(self, call: Callable[[], Awaitable[R]]) -> R:
+    async def retried(self, call: Callable[[], Awaitable[R]]) -> R:
+        """Make a call, again for as long as the server is away; it must be safe to make twice."""
         wait = _FIRST_WAIT
         while True:
             try:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 import asyncpg
+import psycopg
 
 from dbos import error as dbos_error
 from iworkflow.core.errors import ErrorData, FlowError, Reason
@@ -46,9 +47,12 @@ def is_lost(error: BaseException) -> bool:
     return isinstance(error, _LOST)
 
 
-def is_cut(error: BaseException) -> bool:
+def is_cut(error: BaseException | None) -> bool:
     """Tell whether the connection was cut or the server is away, so that a retry may help."""
-    return isinstance(error, _CUT)
+    if isinstance(error, _CUT):
+        return True
+    # SQLAlchemy's, through which DBOS speaks to Postgres; it wraps the driver's.
+    return isinstance(getattr(error, "orig", None), psycopg.OperationalError)
 
 
 def not_found(workflow_id: str) -> FlowError:

@@ -8,7 +8,6 @@ nets of `wakeups` look on their own.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 
 from iworkflow.dbos.database import Database
@@ -48,15 +47,11 @@ class Notifier:
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send())
 
-    async def flush(self) -> None:
-        """Wait until what was given is sent."""
-        while self._sending is not None and not self._sending.done():
-            await asyncio.wait({self._sending})
-
     async def close(self) -> None:
         """Send what waits, for a moment at most."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.flush(), 1.0)
+        if self._sending is not None:
+            await asyncio.wait({self._sending}, timeout=1.0)
+            self._sending.cancel()
 
     async def _send(self) -> None:
         while self._pending:

@@ -96,6 +96,7 @@ class Heart(threading.Thread):
     async def _beat_on_one_connection(self) -> None:
         connection = await connect(self._location)
         try:
+            await connection.execute(_FORGET, timeout=COMMAND_TIMEOUT)
             while not self._ending.is_set():
                 await beat(connection, self._executor)
                 await self._look(connection)
@@ -111,7 +112,6 @@ class Heart(threading.Thread):
             log.warning("executor %s is silent: took over %d runs", row["executor_id"], count)
         if silent:
             self._taken_over()
-            await connection.execute(_FORGET, timeout=COMMAND_TIMEOUT)
 
 
 async def beat(connection: Any, executor: Executor) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
 from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD
@@ -20,6 +21,7 @@ from iworkflow.core.steps import StepRunner, WallClock
 from iworkflow.dbos import quiet, recovery, schema, takeover
 from iworkflow.dbos.active import Active, Run
 from iworkflow.dbos.client import Link
+from iworkflow.dbos.connecting import connector
 from iworkflow.dbos.dispatch import Asked, load
 from iworkflow.dbos.errors import FailedFlowError, LostRunError, unreachable
 from iworkflow.dbos.host import DbosHost
@@ -29,8 +31,12 @@ from iworkflow.dbos.settings import Location, Polling, application_version, loca
 
 log = logging.getLogger("iworkflow.dbos")
 
+T = TypeVar("T")
+
 SILENT_AFTER = 10.0
 _RECORD_GRACE = 5.0
+_DATABASE_GRACE = 5.0
+_IDLE_TRANSACTION = 5.0
 
 
 class DbosWorker:
@@ -179,11 +185,9 @@ class _Parts:
         await asyncio.to_thread(self.listener.stop)
         await self.steps.drain(grace)
         await self.active.drop_all(_RECORD_GRACE)
-        await self.active.return_strange()
         if self.heart is not None:
             await asyncio.to_thread(self.heart.stop)
-            await asyncio.to_thread(recovery.hand_on, self.executor.id)
-            self.link.wakeups.announce(self._queued)
+            await self._hand_on()
 
     async def close(self) -> None:
         """Close what `end` left."""
@@ -191,7 +195,23 @@ class _Parts:
         if self.heart is not None:
             await asyncio.to_thread(self.heart.stop)
         await self.active.stop()
-        await takeover.leave(self.link.database, self.executor)
+        with contextlib.suppress(TimeoutError):  # what is left is found by whoever comes next
+            async with asyncio.timeout(_DATABASE_GRACE):
+                await self.active.tidy()
+                await takeover.leave(self.link.database, self.executor)
+
+    async def _hand_on(self) -> None:
+        """Put the runs back into the queue; without a database, silence will do it."""
+        try:
+            async with asyncio.timeout(_DATABASE_GRACE):
+                await self.active.return_strange()
+                await in_thread(recovery.hand_on, self.executor.id)
+        except TimeoutError:
+            log.warning(
+                "no database to hand the runs back; others take over after %g s of silence",
+                self.executor.silent_after,
+            )
+        self.link.wakeups.announce(self._queued)
 
     def register(self, flow: str) -> None:
         """Make DBOS know a flow."""
@@ -235,6 +255,7 @@ class _Parts:
             return None
         host = run.host = DbosHost(self.link, self.steps, dispatch)
         deadline = dispatch.info.deadline
+        _check(run_id, deadline)
         limit = asyncio.timeout(None if deadline is None else deadline - time.time())
         try:
             async with limit:
@@ -243,9 +264,13 @@ class _Parts:
             if limit.expired():
                 raise DeadlinePassed(run_id) from None
             raise
-        if deadline is not None and time.time() >= deadline:
-            raise DeadlinePassed(run_id)
+        _check(run_id, deadline)
         return outcome
+
+
+def _check(run_id: str, deadline: float | None) -> None:
+    if deadline is not None and time.time() >= deadline:
+        raise DeadlinePassed(run_id)
 
 
 def _config(location: Location, parts: _Parts) -> DBOSConfig:
@@ -257,6 +282,9 @@ def _config(location: Location, parts: _Parts) -> DBOSConfig:
         "serializer": DBOSPortableJSONSerializer(),
         "log_level": "WARNING",
         "run_migrations": False,
+        "db_engine_kwargs": {"creator": connector(location)},
+        # A frozen process must not hold the lock of a row for long.
+        "sys_db_idle_transaction_timeout_sec": _IDLE_TRANSACTION,
     }
 
 
@@ -269,6 +297,27 @@ async def _destroy() -> None:
     loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix="asyncio"))
     await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
     quiet.unhush()
+
+
+async def in_thread(call: Callable[..., T], *args: Any) -> T:
+    """Run a blocking call in a thread that keeps nobody from leaving: DBOS may retry for ever."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def body() -> None:
+        try:
+            result = call(*args)
+        except Exception as error:
+            _later(loop, _settle, done.set_exception, error)
+        else:
+            _later(loop, _settle, done.set_result, result)
+
+    def _settle(settle: Callable[[Any], None], value: Any) -> None:
+        if not done.done():
+            settle(value)
+
+    threading.Thread(target=body, daemon=True).start()
+    return await done
 
 
 def _later(loop: asyncio.AbstractEventLoop, call: Callable[..., Any], *args: Any) -> None:
