@@ -1,24 +1,16 @@
-"""The Temporal engine for iworkflow flows. This release holds its place and nothing more.
+"""The Temporal engine for iworkflow flows.
 
-Importing it checks that core is of the same version. The adapter itself (client, runtime,
-engine) is not in it yet: asking for any name says so.
+Flows run as workflows on a Temporal server: `TEMPORAL_ADDRESS` and Temporal's other settings name
+it. Importing this connects to nothing.
 """
 
 from __future__ import annotations
-
-from importlib.metadata import version
-from typing import TYPE_CHECKING
 
 from iworkflow.core.lockstep import require_core
 
 require_core("iworkflow-temporal")
 
-if not TYPE_CHECKING:
+from iworkflow.temporal.discovery import engine  # noqa: E402 - the check comes first
+from iworkflow.temporal.runtime import TemporalClient, TemporalRuntime  # noqa: E402
 
-    def __getattr__(name: str) -> object:
-        if name.startswith("_"):
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        raise ImportError(
-            f"iworkflow-temporal {version('iworkflow-temporal')} has no {name!r}: the Temporal "
-            'adapter is not in this release; use engine("memory") or iworkflow-dbos until it is'
-        )
+__all__ = ["TemporalClient", "TemporalRuntime", "engine"]

@@ -1,0 +1,253 @@
+"""One dispatch of one run on Temporal, inside of its workflow.
+
+Temporal replays what the workflow asked it for and orders the completions itself, so there is no
+history to read and no order to record. A step is an activity whose id is `<place>-<digest>`: code
+that asks for something else at a place does not fit the recorded id, and Temporal refuses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+
+from temporalio import workflow
+from temporalio.common import Priority, RetryPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    ChildWorkflowError,
+    WorkflowAlreadyStartedError,
+)
+
+from iworkflow.core.errors import ErrorData, Reason
+from iworkflow.core.jsonvalue import JsonValue
+from iworkflow.core.port import (
+    AwaitRun,
+    Completion,
+    Message,
+    Operation,
+    Outcome,
+    ReadClock,
+    Receive,
+    Record,
+    RunInfo,
+    RunStep,
+    SendSignal,
+    SetState,
+    Sleep,
+    StartChild,
+)
+from iworkflow.temporal import errors
+from iworkflow.temporal.attempts import step_args
+from iworkflow.temporal.envelope import outcome_from_json
+from iworkflow.temporal.messages import Inbox, signal_args, signal_name
+from iworkflow.temporal.names import DESCRIBE, RESULT, pool_queue, service_queue
+from iworkflow.temporal.parking import Asked
+from iworkflow.temporal.settings import Tuning
+
+T = TypeVar("T")
+
+log = logging.getLogger("iworkflow.temporal")
+
+LONG_HISTORY = 10_000
+"""From how many events on a run is warned about; Temporal ends it at 51,200."""
+
+_UNLIMITED = timedelta(days=3650)
+# What the server does by itself: when a worker died. Each other wait is decided in the activity.
+_AGAIN = RetryPolicy(
+    initial_interval=timedelta(seconds=0.2),
+    backoff_coefficient=1.0,
+    maximum_interval=timedelta(seconds=0.2),
+)
+
+
+class TemporalHost:
+    """A `port.Host`. It must be made inside the workflow whose dispatch it is."""
+
+    orders = False
+    history: Mapping[int, Record] = {}
+
+    def __init__(self, info: RunInfo, tuning: Tuning, inbox: Inbox, asked: Asked) -> None:
+        self._info = info
+        self._tuning = tuning
+        self._inbox = inbox
+        self._asked = asked
+        self._loop = asyncio.get_running_loop()
+        self._place = 0
+        self._children: dict[str, workflow.ChildWorkflowHandle[Any, Any]] = {}
+        self._warned = False
+        self.state: dict[str, JsonValue] = {}
+        """What a query of a key answers."""
+        self.parked_why: str | None = None
+
+    @property
+    def info(self) -> RunInfo:
+        """The facts of the run."""
+        return self._info
+
+    @property
+    def replaying(self) -> bool:
+        """Whether Temporal replays the workflow."""
+        return self._outside(workflow.unsafe.is_replaying)
+
+    def now(self) -> float:
+        """Return the time of the server, as of the workflow task."""
+        return self._outside(workflow.time)
+
+    def reserve(self) -> int:
+        """Draw the next place."""
+        self._place += 1
+        return self._place
+
+    def parked(self, why: str) -> None:
+        """Keep the reason; the run waits in its workflow and stays `running`."""
+        self.parked_why = why
+
+    async def record_order(self, place: int, order: Sequence[int]) -> None:
+        """Do nothing: the history orders completions."""
+
+    async def perform(self, place: int, operation: Operation) -> Completion:
+        """Carry the operation out; Temporal records it."""
+        self._check_length()
+        self._asked.add(place, operation)
+        begun = workflow.time()
+        outcome = await self._outcome(place, operation)
+        at = workflow.time()
+        if isinstance(operation, Sleep):
+            at = max(at, begun + operation.seconds)
+        return Completion(outcome, at)
+
+    async def _outcome(self, place: int, operation: Operation) -> Outcome:
+        match operation:
+            case RunStep():
+                return await self._run_step(place, operation)
+            case StartChild():
+                return await self._start_child(place, operation)
+            case AwaitRun():
+                return await self._await_run(place, operation.name)
+            case Receive():
+                return await self._inbox.take(operation.name, operation.timeout)
+            case SendSignal():
+                return await self._send(place, operation)
+            case Sleep():
+                await asyncio.sleep(operation.seconds)
+            case SetState():
+                self.state[operation.name] = operation.value
+            case ReadClock():
+                pass
+        return Outcome()
+
+    async def _run_step(self, place: int, operation: RunStep) -> Outcome:
+        policy = operation.policy
+        total = policy.total_timeout
+        try:
+            value = await workflow.execute_activity(
+                operation.name,
+                args=step_args(operation),
+                activity_id=f"{place}-{operation.digest}",
+                task_queue=pool_queue(self.info.app, policy.pool),
+                start_to_close_timeout=_UNLIMITED,
+                schedule_to_start_timeout=None if total is None else _duration(total),
+                heartbeat_timeout=_duration(self._tuning.silent_after),
+                retry_policy=_AGAIN,
+                cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
+                priority=Priority(priority_key=policy.priority),
+            )
+        except ActivityError as error:
+            return errors.step_outcome(error.cause, policy)
+        return Outcome(value)
+
+    async def _start_child(self, place: int, operation: StartChild) -> Outcome:
+        request = operation.request
+        try:
+            handle = await workflow.start_child_workflow(
+                request.flow,
+                args=list(request.args),
+                id=request.id,
+                task_queue=request.app,
+                cancellation_type=workflow.ChildWorkflowCancellationType.ABANDON,
+                parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+                execution_timeout=None if request.timeout is None else _duration(request.timeout),
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                priority=Priority(priority_key=request.priority),
+            )
+        except WorkflowAlreadyStartedError:
+            return await self._serve(DESCRIBE, place, request.id)
+        handle.add_done_callback(_retrieve)
+        self._children[request.id] = handle
+        reply: dict[str, JsonValue] = {
+            "created": True,
+            "app": request.app,
+            "flow": request.flow,
+            "status": "running",
+        }
+        return Outcome(reply)
+
+    async def _await_run(self, place: int, workflow_id: str) -> Outcome:
+        child = self._children.get(workflow_id)
+        if child is None:
+            return await self._serve(RESULT, place, workflow_id)
+        try:
+            # A cancel of the wait must not reach the child.
+            return Outcome(await asyncio.shield(child))
+        except ChildWorkflowError as error:
+            return errors.run_outcome(workflow_id, error.cause)
+
+    async def _serve(self, service: str, place: int, workflow_id: str) -> Outcome:
+        """Ask a client about a run that is not one's child."""
+        envelope = await workflow.execute_activity(
+            service,
+            workflow_id,
+            activity_id=f"{place}",
+            task_queue=service_queue(self.info.app),
+            start_to_close_timeout=_UNLIMITED,
+            heartbeat_timeout=_duration(self._tuning.silent_after),
+            retry_policy=_AGAIN,
+            cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
+        )
+        return outcome_from_json(cast("Mapping[str, Any]", envelope))
+
+    async def _send(self, place: int, operation: SendSignal) -> Outcome:
+        sent = operation.message
+        named = Message(sent.topic, sent.value, sent.id or f"{self.info.run_id}-{place}")
+        target = workflow.get_external_workflow_handle(operation.workflow_id)
+        try:
+            await target.signal(signal_name(sent.topic), args=signal_args(named))
+        except ApplicationError:
+            text = f"no running flow {operation.workflow_id!r}"
+            return Outcome(error=ErrorData(text, Reason.NOT_FOUND))
+        return Outcome()
+
+    def _check_length(self) -> None:
+        if self._warned or workflow.info().get_current_history_length() < LONG_HISTORY:
+            return
+        self._warned = True
+        if not workflow.unsafe.is_replaying():
+            log.warning(
+                "flow %r has %d events of history and Temporal ends a run at 51,200; "
+                "move parts of it into children, or end it and start its successor",
+                self.info.workflow_id,
+                workflow.info().get_current_history_length(),
+            )
+
+    def _outside(self, call: Callable[[], T]) -> T:
+        """Call with the workflow's own loop as the running one; inside, it is the flow's."""
+        inside = asyncio._get_running_loop()
+        asyncio._set_running_loop(self._loop)
+        try:
+            return call()
+        finally:
+            asyncio._set_running_loop(inside)
+
+
+def _duration(seconds: float) -> timedelta:
+    return min(timedelta(seconds=min(seconds, 3e8)), _UNLIMITED)
+
+
+def _retrieve(handle: asyncio.Future[Any]) -> None:
+    """Take note of an outcome that nobody may ever wait for."""
+    if not handle.cancelled():
+        handle.exception()

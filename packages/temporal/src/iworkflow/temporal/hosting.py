@@ -1,0 +1,144 @@
+"""The one workflow class that hosts all flows: core's driver runs in it, in Temporal's sandbox.
+
+For each run the sandbox imports the class anew, as `HostedFlows` of this module. That name is
+made at the moment: `sandbox.load` imports the modules of the flows then and there, under the
+sandbox, and the class gets the app over those copies. Everything else passes through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, ClassVar, cast
+
+from temporalio import workflow
+from temporalio.common import RawValue
+
+from iworkflow.core.definition import AppDefinition
+from iworkflow.core.flow.driver import DeadlinePassed, drive
+from iworkflow.core.jsonvalue import JsonValue
+from iworkflow.core.options import DEFAULT_PRIORITY
+from iworkflow.core.port import RunInfo
+from iworkflow.temporal import parking, runs, sandbox
+from iworkflow.temporal.errors import FailedError, UnknownFlowError
+from iworkflow.temporal.host import TemporalHost
+from iworkflow.temporal.messages import Inbox, read_signal
+from iworkflow.temporal.names import BIRTH, STATE
+from iworkflow.temporal.settings import Tuning
+
+HOSTED = "HostedFlows"
+"""The name under which the sandbox imports the class."""
+
+log = logging.getLogger("iworkflow.temporal")
+
+
+class HostedFlows:
+    """One run of a flow."""
+
+    app: ClassVar[AppDefinition]
+    tuning: ClassVar[Tuning]
+    ledger: ClassVar[parking.Ledger]
+
+    def __init__(self) -> None:
+        self._inbox = Inbox()
+        self._host: TemporalHost | None = None
+
+    @workflow.run
+    async def run(self, args: Sequence[RawValue]) -> object:
+        """Run the flow to its end. The workflow's type is the flow's name."""
+        flow = workflow.info().workflow_type
+        if flow not in self.app.flows:
+            raise self._unknown(flow)
+        info = await self._info(_values(args))
+        asked = self.ledger.open(info.workflow_id, info.run_id)
+        host = self._host = TemporalHost(info, self.tuning, self._inbox, asked)
+        try:
+            outcome = await drive(host, self.app, max_payload=self.tuning.max_payload)
+        except DeadlinePassed:
+            # The server ends the run; until it has, nothing may be recorded.
+            await asyncio.get_running_loop().create_future()
+            raise
+        if outcome.error is not None:
+            raise FailedError(outcome.error)
+        return outcome.value
+
+    @workflow.signal(dynamic=True)
+    def receive(self, name: str, args: Sequence[RawValue]) -> None:
+        """Take a message in."""
+        self._inbox.put(read_signal(name, _values(args)))
+
+    @workflow.query(dynamic=True)
+    def state(self, name: str, args: Sequence[RawValue]) -> object:
+        """Answer the last value of a key: `iwf.state` with the key, or the key as the query."""
+        key = _values(args)[0] if name == STATE else name
+        return None if self._host is None else self._host.state.get(key)
+
+    async def _info(self, args: Sequence[JsonValue]) -> RunInfo:
+        info = workflow.info()
+        return RunInfo(
+            workflow_id=info.workflow_id,
+            run_id=info.run_id,
+            app=self.app.app,
+            flow=info.workflow_type,
+            args=args,
+            started_at=info.workflow_start_time,
+            priority=info.priority.priority_key or DEFAULT_PRIORITY,
+            parent_id=None if info.parent is None else info.parent.workflow_id,
+            deadline=runs.deadline_of(info.workflow_start_time, info.execution_timeout),
+            patches=await self._patches(),
+        )
+
+    async def _patches(self) -> frozenset[str]:
+        """Record the patches declared at the first dispatch, and read them at each later one.
+
+        A run whose app declared none then has no record, and must not ask for one now; one that
+        has it must read it, even if its app declares none any more.
+        """
+        if not self.app.patches and not workflow.unsafe.is_replaying():
+            return frozenset()
+        if not workflow.patched(BIRTH):
+            return frozenset()
+        patches = await workflow.execute_local_activity(
+            BIRTH, schedule_to_close_timeout=timedelta(minutes=1)
+        )
+        return frozenset(cast("list[str]", patches))
+
+    def _unknown(self, flow: str) -> UnknownFlowError:
+        known = ", ".join(repr(name) for name in self.app.flows)
+        text = (
+            f"no flow {flow!r} in app {self.app.app!r} (flows: {known}): "
+            f"run {workflow.info().workflow_id!r} waits for a worker that knows it"
+        )
+        log.warning(text)
+        return UnknownFlowError(text)
+
+
+# Temporal looks for the methods by the name of the class; the module must not have that name, so
+# that the sandbox asks `__getattr__` for it.
+_Flows = HostedFlows
+del HostedFlows
+
+
+def define(hosted: sandbox.Hosted, app: AppDefinition) -> type:
+    """Make the class for an app; in the sandbox, for its copy there."""
+    members = {
+        "__module__": __name__,
+        "app": app,
+        "tuning": hosted.tuning,
+        "ledger": hosted.ledger,
+    }
+    return workflow.defn(dynamic=True)(type(HOSTED, (_Flows,), members))
+
+
+def __getattr__(name: str) -> Any:
+    if name != HOSTED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    hosted = sandbox.loading()
+    return define(hosted, sandbox.load(hosted))
+
+
+def _values(args: Sequence[RawValue]) -> list[Any]:
+    converter = workflow.payload_converter()
+    return [converter.from_payload(arg.payload) for arg in args]

@@ -1,0 +1,201 @@
+"""Runs whose code does not fit their history: Temporal retries them, and we say what is wrong.
+
+Temporal finds the misfit itself, fails the workflow task and tries it again, so the run stays
+`running` and goes on once the code fits. Its message names event types; ours names the place,
+what is recorded there and what the code asks for, as on every engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, cast
+from weakref import WeakValueDictionary
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.bridge.proto.workflow_activation import RemoveFromCache, WorkflowActivation
+from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
+from temporalio.client import Client
+from temporalio.worker import WorkflowInstance
+
+from iworkflow.core.flow.parking import left_over, mismatch
+from iworkflow.core.port import Completion, Operation, Outcome, Receive, Record
+from iworkflow.temporal.messages import topic_of
+from iworkflow.temporal.names import DESCRIBE, RESULT
+
+log = logging.getLogger("iworkflow.temporal")
+
+_NOTHING = Completion(Outcome(), 0.0)
+_REMEDY = "restore the order or guard the change with ctx.patched(...)"
+_SILENT = frozenset({"set-state", "now"})
+
+
+class Asked:
+    """What the flow of one dispatch asked for, in order."""
+
+    def __init__(self, workflow_id: str, run_id: str) -> None:
+        self.workflow_id = workflow_id
+        self.run_id = run_id
+        self.records: list[tuple[int, Record]] = []
+
+    def add(self, place: int, operation: Operation) -> None:
+        """Note an operation."""
+        kind = operation.kind
+        if isinstance(operation, Receive) and operation.timeout is None:
+            return
+        if kind not in _SILENT:
+            record = Record(kind, operation.name, operation.digest, _NOTHING)
+            self.records.append((place, record))
+
+
+class Ledger:
+    """The dispatches of one worker, and the misfits that Temporal finds among them.
+
+    `found` is called with what a flow asked for and with Temporal's message, from any thread.
+    """
+
+    def __init__(self) -> None:
+        self.found: Callable[[Asked, str], object] = _ignore
+        self._dispatches: WeakValueDictionary[str, Asked] = WeakValueDictionary()
+
+    def open(self, workflow_id: str, run_id: str) -> Asked:
+        """Begin a dispatch; it is known for as long as somebody holds what this returns."""
+        asked = self._dispatches[run_id] = Asked(workflow_id, run_id)
+        return asked
+
+    def evicted(self, run_id: str, job: RemoveFromCache) -> None:
+        """Take note of why Temporal forgets a dispatch."""
+        asked = self._dispatches.get(run_id)
+        if asked is not None and job.reason == RemoveFromCache.NONDETERMINISM:
+            self.found(asked, job.message)
+
+
+def _ignore(asked: Asked, message: str) -> None:
+    """Stand in for what the worker sets."""
+
+
+class WatchedInstance:
+    """A `WorkflowInstance` of Temporal's that tells the ledger of its eviction."""
+
+    def __init__(self, inner: WorkflowInstance, ledger: Ledger) -> None:
+        self._inner = inner
+        self._ledger = ledger
+
+    def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
+        """Run the workflow as far as it goes."""
+        for job in act.jobs:
+            if job.HasField("remove_from_cache"):
+                self._ledger.evicted(act.run_id, job.remove_from_cache)
+        return self._inner.activate(act)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class Reporter:
+    """Logs, once for each run and text, why a run is parked."""
+
+    def __init__(self, client: Client, loop: asyncio.AbstractEventLoop) -> None:
+        self._client = client
+        self._loop = loop
+        self._told: set[tuple[str, str]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def found(self, asked: Asked, message: str) -> None:
+        """Report a misfit."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._begin, asked, message)
+
+    async def stop(self) -> None:
+        """End what is being looked up."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _begin(self, asked: Asked, message: str) -> None:
+        task = self._loop.create_task(self._report(asked, message))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _report(self, asked: Asked, message: str) -> None:
+        why = await self._why(asked) or f"parked: {message}; {_REMEDY}"
+        if (asked.run_id, why) not in self._told:
+            self._told.add((asked.run_id, why))
+            log.error("flow %r %s", asked.workflow_id, why)
+
+    async def _why(self, asked: Asked) -> str | None:
+        handle = self._client.get_workflow_handle(asked.workflow_id, run_id=asked.run_id)
+        try:
+            history = await handle.fetch_history()
+        except Exception:
+            log.debug("the history of %r cannot be read", asked.workflow_id, exc_info=True)
+            return None
+        return why_parked(asked.records, list(recorded(history.events)))
+
+
+def recorded(events: Iterable[HistoryEvent]) -> Iterator[tuple[int | None, Record]]:
+    """Read what a run asked for from its history, in order, with the place where it tells."""
+    for event in events:
+        match event.event_type:
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+                activity = event.activity_task_scheduled_event_attributes
+                place, _, digest = activity.activity_id.partition("-")
+                kind, name = _activity(activity.activity_type.name)
+                yield int(place), Record(kind, name, digest, _NOTHING)
+            case EventType.EVENT_TYPE_TIMER_STARTED:
+                yield None, Record("sleep", "", "", _NOTHING)
+            case EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+                child = event.start_child_workflow_execution_initiated_event_attributes
+                name = f"{child.task_queue.name}/{child.workflow_type.name}"
+                yield None, Record("start-child", name, "", _NOTHING)
+            case EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED:
+                signal = event.signal_external_workflow_execution_initiated_event_attributes
+                yield None, Record("signal", topic_of(signal.signal_name), "", _NOTHING)
+            case _:
+                pass
+
+
+def _activity(name: str) -> tuple[str, str]:
+    services = {DESCRIBE: ("described", ""), RESULT: ("await-run", "")}
+    return services.get(name, ("step", name))
+
+
+def why_parked(
+    asked: Sequence[tuple[int, Record]], history: Sequence[tuple[int | None, Record]]
+) -> str | None:
+    """Find the first place where the code and the history part; None if they do not."""
+    rest = [entry for entry in history if entry[1].kind != "described"]
+    place = 0
+    for place, wanted in asked:
+        if not rest:
+            return None
+        known_place, known = rest[0]
+        if _fits(known, wanted) and known_place in (None, place):
+            rest.pop(0)
+        elif not _optional(wanted):
+            return str(mismatch(place, known, cast("Operation", wanted)) or _moved(place, known))
+    if not rest:
+        return None
+    known_place, known = rest[0]
+    return str(left_over(known_place or place + 1, known, ()))
+
+
+def _moved(place: int, known: Record) -> str:
+    return f"parked at operation {place}: {known.kind} {known.name!r} is recorded elsewhere"
+
+
+def _optional(wanted: Record) -> bool:
+    """Whether the operation may have left nothing: a message was there, the child was one's own."""
+    return wanted.kind in ("recv", "await-run")
+
+
+def _fits(known: Record, wanted: Record) -> bool:
+    if wanted.kind == "recv":
+        return known.kind == "sleep"
+    if wanted.kind == "await-run":
+        return known.kind == wanted.kind
+    return (known.kind, known.name, known.digest) == (wanted.kind, wanted.name, wanted.digest)

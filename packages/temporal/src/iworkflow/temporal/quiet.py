@@ -1,0 +1,29 @@
+"""What Temporal logs about things that are in order here.
+
+A step that fails is an outcome, which core has logged with the step's own traceback; Temporal
+warns of it once more with ours. A flow that this worker does not know is left for another one, and
+we say so ourselves.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from iworkflow.temporal.errors import FailedError, UnknownFlowError
+
+_NAMES = ("temporalio.activity", "temporalio.worker._workflow_instance")
+
+
+class _Expected(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+        return not isinstance(error, FailedError | UnknownFlowError)
+
+
+_filter = _Expected()
+
+
+def hush() -> None:
+    """Keep Temporal from logging what is expected. A second call does nothing."""
+    for name in _NAMES:
+        logging.getLogger(name).addFilter(_filter)
