@@ -52,10 +52,22 @@ def end(effect: Effect, result: str = "") -> str:
 
 async def let_go(effect: Effect) -> None:
     """Wait until the execution, its key or the whole run is let go."""
-    names = (effect.call, f"{effect.run}.{effect.key}", f"{effect.run}.all")
-    paths = [folder() / "gates" / name for name in names]
-    while not any(path.exists() for path in paths):
+    while not is_let_go(effect):
         await asyncio.sleep(POLL_SECONDS)
+
+
+def blocked(key: str, *, result: str = "") -> str:
+    """Do what `held` does, in the thread of a sync step."""
+    effect = begin(key)
+    while not is_let_go(effect):
+        time.sleep(5 * POLL_SECONDS)
+    return end(effect, result or effect.call)
+
+
+def is_let_go(effect: Effect) -> bool:
+    """Say whether the execution, its key or the whole run is let go."""
+    names = (effect.call, f"{effect.run}.{effect.key}", f"{effect.run}.all")
+    return any((folder() / "gates" / name).exists() for name in names)
 
 
 def opened(arena: Path, name: str) -> None:
