@@ -51,6 +51,7 @@ class Database:
             )
             await self._pool.fetchval("SELECT 1")
         except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            await self.close()
             raise unreachable(self.location, error) from error
 
     async def close(self) -> None:
