@@ -1,0 +1,131 @@
+"""The worst that steps do: they block, swallow, leak, and raise what would end a program."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any
+
+from iworkflow.core import heartbeat, last_heartbeat, step_attempt
+from iworkflow_lab.apps.step_work import Refused, tell
+from iworkflow_lab.effects import Effect, here
+from iworkflow_lab.gates import begin, end, free, is_let_go
+
+
+async def blocks(seconds: float) -> str:
+    """Hold the event loop."""
+    effect = begin("blocks")
+    time.sleep(seconds)  # noqa: ASYNC251 - that is what it is for
+    return end(effect, "done")
+
+
+async def deaf(key: str) -> str:
+    """Swallow every cancel of the first attempt until the gate opens."""
+    effect = begin(key)
+    if step_attempt() > 1:
+        return end(effect, "second")
+    while not is_let_go(effect):
+        try:
+            await asyncio.sleep(0.05)
+        except asyncio.CancelledError:
+            tell("ignored", effect)
+    return end(effect, "too late")
+
+
+async def leaks() -> Any:
+    """Leave a task and a thread behind that report later; the third attempt tells the report."""
+    attempt = step_attempt()
+    effect = begin(str(attempt))
+    if attempt == 1:
+        heartbeat("mine")
+        _leak_task(effect)
+        _leak_thread(effect)
+        end(effect)
+        raise Refused("they go on")
+    if attempt == 2:
+        while len([e for e in here().read(effect.run) if e.what == "leaked"]) < 2:
+            await asyncio.sleep(0.02)
+        end(effect)
+        raise Refused("they are over")
+    end(effect)
+    return last_heartbeat()
+
+
+_leaked: set[asyncio.Task[None]] = set()
+
+
+def _leak_task(effect: Effect) -> None:
+    async def late() -> None:
+        while "2" not in {e.key for e in here().read(effect.run)}:
+            await asyncio.sleep(0.02)
+        heartbeat("a task's")
+        tell("leaked", effect, "task")
+        raise RuntimeError("nobody hears this")
+
+    task = asyncio.create_task(late())
+    _leaked.add(task)
+    task.add_done_callback(_leaked.discard)
+
+
+def _leak_thread(effect: Effect) -> None:
+    scope = copy_context()
+
+    def late() -> None:
+        while "2" not in {e.key for e in here().read(effect.run)}:
+            time.sleep(0.02)
+        scope.run(heartbeat, "a thread's")
+        tell("leaked", effect, "thread")
+
+    threading.Thread(target=late, daemon=True).start()
+
+
+async def ends_all(kind: str) -> int:
+    """Raise in the first attempt what would end a program; return the second's number."""
+    free(f"{kind} {step_attempt()}")
+    if step_attempt() == 1:
+        ENDS[kind]()
+    return step_attempt()
+
+
+def sync_ends_all(kind: str) -> int:
+    """Do the same in a thread."""
+    free(f"{kind} {step_attempt()}")
+    if step_attempt() == 1:
+        ENDS[kind]()
+    return step_attempt()
+
+
+def _raise(error: BaseException) -> Callable[[], None]:
+    def now() -> None:
+        raise type(error)(*error.args)
+
+    return now
+
+
+def _cancel_myself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+
+
+ENDS: dict[str, Callable[[], Any]] = {
+    "SystemExit": lambda: sys.exit(3),
+    "KeyboardInterrupt": _raise(KeyboardInterrupt()),
+    "CancelledError": _raise(asyncio.CancelledError("mine")),
+    "GeneratorExit": _raise(GeneratorExit()),
+    "StopIteration": _raise(StopIteration(5)),
+    "BaseExceptionGroup": _raise(BaseExceptionGroup("both", [SystemExit(1), ValueError("two")])),
+}
+
+
+async def cancels_itself() -> int:
+    """Cancel the task that runs the first attempt."""
+    free(str(step_attempt()))
+    if step_attempt() == 1:
+        _cancel_myself()
+        await asyncio.sleep(0)
+    return step_attempt()
