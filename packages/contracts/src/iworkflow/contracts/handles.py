@@ -163,10 +163,10 @@ def addressed(contract: AnyContract, sort: str, message: Message[Any] | str) -> 
     name = message if isinstance(message, str) else message.name
     if name in known and message in (name, known[name]):
         return name
-    word = {"signals": "signal", "queries": "query"}[sort]
-    why = f"no {word} {name!r} {choices(word, name, known)}"
+    word, listed = {"signals": ("signal", "signal"), "queries": ("query", "key")}[sort]
+    why = f"no {word} {name!r} {choices(listed, name, known)}"
     if not isinstance(message, str) and message.contract not in ("", contract.name):
         why = f"{word} {name!r} is of contract {message.contract!r}"
     elif not name:
-        why = f'address a {word} as contract.{sort}["..."] {choices(word, name, known)}'
+        why = f'address a {word} as contract.{sort}["..."] {choices(listed, name, known)}'
     raise ValueError(f"contract {contract.name!r}: {why}")
