@@ -32,8 +32,8 @@ async def note(text: str) -> str:
 
 
 async def slow(text: str, seconds: float) -> str:
-    say(f"begin {text}")
     effect(f"begin-{text}")
+    say(f"begin {text}")
     await asyncio.sleep(float(os.environ.get("TEST_SLOW", seconds)))
     effect(f"end-{text}")
     return f"{text}-by-{NAME}"

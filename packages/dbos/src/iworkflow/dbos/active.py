@@ -11,13 +11,14 @@ from typing import Any
 
 from iworkflow.core.definition import AppDefinition
 from iworkflow.dbos.client import Link
-from iworkflow.dbos.errors import is_cut
+from iworkflow.dbos.errors import FailedFlowError
 from iworkflow.dbos.host import DbosHost
 from iworkflow.dbos.notifier import ended, queued
 
 log = logging.getLogger("iworkflow.dbos")
 
 _TICK = 0.5
+_SEARCH = 2.0
 _FIRST_DELAY, _LONGEST_DELAY = 2.0, 60.0
 
 _LOST = """SELECT workflow_uuid FROM dbos.workflow_status
@@ -86,6 +87,7 @@ class Active:
         self._untidy: list[str] = []
         self._look = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._next_search = 0.0
         self.closing = False
 
     def start(self) -> None:
@@ -139,8 +141,9 @@ class Active:
         self._link.wakeups.uncall(ended(run.id))
         if not run.finishing or run.task.cancelled():
             return
-        if is_cut(run.task.exception()):
-            self._returns.plan(run.id)  # the outcome is not recorded
+        failure = run.task.exception()
+        if failure is not None and not isinstance(failure, FailedFlowError):
+            self._returns.plan(run.id)  # perhaps the outcome is not recorded
             return
         self._returns.times.pop(run.id, None)
         if run.host is not None and run.host.untidy:
@@ -161,7 +164,9 @@ class Active:
 
     async def _check(self) -> None:
         await self._drop_lost()
-        await self._find_strange()
+        if time.monotonic() >= self._next_search:
+            self._next_search = time.monotonic() + _SEARCH
+            await self._find_strange()
         for workflow_id in self._returns.ready():
             await self._return(workflow_id)
         await self.tidy()
@@ -192,6 +197,8 @@ class Active:
                 )
 
     async def _return(self, workflow_id: str) -> None:
+        if any(run.id == workflow_id for run in self._runs):
+            return
         app = self._app.app
         await self._link.database.execute(_GIVE_BACK, workflow_id, self._executor_id, app)
         self._link.wakeups.announce(queued(app))

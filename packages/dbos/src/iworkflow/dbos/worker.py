@@ -226,6 +226,8 @@ class _Parts:
         workflow_id = DBOS.workflow_id
         assert task is not None
         assert workflow_id is not None
+        if self.active.closing:
+            raise asyncio.CancelledError
         run = self.active.enter(workflow_id, task)
         try:
             outcome = await self._drive(run, flow, args)
@@ -251,7 +253,7 @@ class _Parts:
         run_id, database = run.id, self.link.database
         asked = Asked(flow, run_id, args)
         dispatch = await load(database, self.executor.id, self.app, asked)
-        if dispatch is None or self.active.closing:
+        if dispatch is None:
             return None
         host = run.host = DbosHost(self.link, self.steps, dispatch)
         deadline = dispatch.info.deadline
