@@ -392,3 +392,39 @@ def test_wait_needs_something_to_wait_for() -> None:
     """Like asyncio's own, an empty `wait` is an error."""
     with pytest.raises(ValueError, match="at least one"):
         run(new_loop(), wait([]))
+
+
+GENERATOR = """
+import asyncio
+from iworkflow.core.flow.loop import FlowLoop
+
+async def cleaned(n):
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        await asyncio.sleep(0)
+        print("never")
+
+async def numbers():
+    try:
+        await cleaned(1)
+        yield 1
+    finally:
+        await cleaned(2)
+
+async def main():
+    async for _ in numbers():
+        pass
+
+loop = FlowLoop(None)
+loop.create_task(main())
+loop.run_until_idle()
+loop.abandon()
+"""
+
+
+def test_abandon_is_silent_about_clean_up_inside_a_generator() -> None:
+    """What a generator awaits is closed from within, with no complaint on the screen."""
+    command = [sys.executable, "-c", GENERATOR]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

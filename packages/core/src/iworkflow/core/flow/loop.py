@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import contextmanager
 from contextvars import Context
-from types import CoroutineType, FrameType, GeneratorType
+from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
 from typing import Any, NoReturn, Protocol, TypeVar, TypeVarTuple, cast
 from weakref import WeakValueDictionary
 
@@ -290,6 +290,8 @@ class FlowLoop(asyncio.AbstractEventLoop):
         generators = [*self._lost, *self._generators.values()]
         self._lost.clear()
         self._generators.clear()
+        for generator in generators:
+            close(_awaited_in(generator))
         for task in tasks.values():
             close(task.get_coro())
         for generator in generators:
@@ -313,6 +315,10 @@ def _chain(coro: Any) -> list[Any]:
     return chain
 
 
+def _awaited_in(generator: AsyncGenerator[Any, Any]) -> Any:
+    return cast("AsyncGeneratorType[Any, Any]", generator).ag_await
+
+
 def _frame(coro: Any) -> FrameType | None:
     return cast("FrameType | None", getattr(coro, "cr_frame", getattr(coro, "gi_frame", None)))
 
@@ -328,6 +334,7 @@ def _run(handle: asyncio.Handle) -> None:
 def close(coro: Any) -> None:
     """Close a coroutine from within, also one that awaits while it is being closed.
 
+    Left to its garbage collection, an inner one would complain of what it awaits in its clean-up.
     One that swallows `GeneratorExit` for ever is held for ever instead, with an error in the log.
     """
     for inner in reversed(_chain(coro)):
@@ -356,6 +363,7 @@ def _closed(coro: Any) -> bool:
 
 
 def _close_generator(generator: AsyncGenerator[Any, Any]) -> None:
+    close(_awaited_in(generator))
     closing = generator.aclose()
     try:
         closing.send(None)
