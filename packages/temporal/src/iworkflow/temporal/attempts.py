@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, cast
 
@@ -26,13 +25,13 @@ from iworkflow.core.options import StepPolicy
 from iworkflow.core.port import RunInfo, RunStep
 from iworkflow.core.steps import Attempted, AttemptState, StepRunner
 from iworkflow.temporal.errors import FailedError
+from iworkflow.temporal.heart import Heart, Pulse
 
 log = logging.getLogger("iworkflow.temporal")
 
-BEAT = 0.6
-"""Seconds between two beats: a cancel is told with the answer to one."""
-
 HAND_ON = 0.001
+_STOPS = "the worker stops"
+_LOST = "cancelled"
 _STRANGE_AFTER = 2.0
 _DEFAULT = StepPolicy()
 
@@ -40,11 +39,13 @@ _DEFAULT = StepPolicy()
 def step_args(operation: RunStep) -> list[JsonValue]:
     """Return the arguments of the activity: the step's own, then its policy."""
     policy = operation.policy
-    changed = {
-        field.name: _plain(getattr(policy, field.name))
+    changed: dict[str, JsonValue] = {
+        field.name: getattr(policy, field.name)
         for field in fields(policy)
         if getattr(policy, field.name) != getattr(_DEFAULT, field.name)
     }
+    if policy.non_retryable_types:
+        changed["non_retryable_types"] = list(policy.non_retryable_types)
     return [*operation.args, {"iwf.policy": changed}]
 
 
@@ -54,13 +55,14 @@ class StepActivity:
     Args:
         app: the app.
         steps: what makes the attempts.
+        heart: what beats for them.
     """
 
-    def __init__(self, app: AppDefinition, steps: StepRunner) -> None:
+    def __init__(self, app: AppDefinition, steps: StepRunner, heart: Heart) -> None:
         self._app = app
         self._steps = steps
-        self._running: set[asyncio.Task[Any]] = set()
-        self._handed_on: set[asyncio.Task[Any]] = set()
+        self._heart = heart
+        self._running: set[asyncio.Task[Attempted]] = set()
 
     @activity.defn(dynamic=True)
     async def run(self, args: Sequence[RawValue]) -> object:
@@ -70,54 +72,48 @@ class StepActivity:
         operation = _operation(info, [converter.from_payload(arg.payload) for arg in args])
         if operation.name not in self._app.activities:
             raise self._strange(operation.name, info)
-        state = _state(info)
-        async with self._entered() as task:
-            try:
-                made = await self._attempt(operation, self._run_info(info), state)
-            except asyncio.CancelledError:
-                raise self._cancelled(task) from None
-        return _result(made)
+        made = await self._made(operation, info)
+        if made.outcome is None:
+            raise _retry(made)
+        if made.outcome.error is not None:
+            raise FailedError(made.outcome.error, benign=made.benign)
+        return made.outcome.value
 
     async def hand_on(self) -> None:
         """End what runs, so that another worker makes the attempts anew."""
-        self._handed_on |= self._running
         for task in self._running:
-            task.cancel("the worker stops")
+            task.cancel(_STOPS)
         if self._running:
             await asyncio.wait(self._running)
 
-    async def _attempt(self, operation: RunStep, run: RunInfo, state: AttemptState) -> Attempted:
-        book = Book(state)
-        beats = asyncio.create_task(book.beat())
+    async def _made(self, operation: RunStep, info: activity.Info) -> Attempted:
+        """Make the attempt in a task of its own, beaten for from its start to its end."""
+        state = _state(info)
+        loop = asyncio.get_running_loop()
+        pulse = self._heart.begin(
+            info.task_token,
+            lost=lambda: loop.call_soon_threadsafe(task.cancel, _LOST),
+            details=state.to_json(),
+        )
+        book = Book(self._heart, pulse, state)
+        task = loop.create_task(self._attempt(operation, self._run_info(info), book, state))
+        self._running.add(task)
         try:
-            made = await self._steps.attempt(operation, run, book, state)
+            await _outlive(task)
+            return task.result()
+        except asyncio.CancelledError as cancelled:
+            raise _gone(str(cancelled)) from None
         finally:
-            beats.cancel()
+            self._running.discard(task)
+            self._heart.end(pulse)
+
+    async def _attempt(
+        self, operation: RunStep, run: RunInfo, book: Book, state: AttemptState
+    ) -> Attempted:
+        made = await self._steps.attempt(operation, run, book, state)
         if made.outcome is None:
             await book.save(made.state)
         return made
-
-    @asynccontextmanager
-    async def _entered(self) -> AsyncGenerator[asyncio.Task[Any]]:
-        task = asyncio.current_task()
-        assert task is not None
-        self._running.add(task)
-        try:
-            yield task
-        finally:
-            self._running.discard(task)
-            self._handed_on.discard(task)
-
-    def _cancelled(self, task: asyncio.Task[Any]) -> BaseException:
-        """Tell Temporal why the attempt ended: it was asked to, or this worker stops."""
-        if task in self._handed_on:
-            text = "the worker stops; another one makes the attempt"
-            return FailedError(ErrorData(text, Reason.FAILED), retry_in=HAND_ON, benign=True)
-        details = activity.cancellation_details()
-        if details is not None and details.cancel_requested:
-            return asyncio.CancelledError("cancelled")
-        text = "the run is over, or another worker makes the attempt"
-        return FailedError(ErrorData(text, Reason.FAILED), benign=True)
 
     def _run_info(self, info: activity.Info) -> RunInfo:
         return RunInfo(
@@ -140,7 +136,9 @@ class StepActivity:
 class Book:
     """The `AttemptBook` of one attempt: the heartbeat details of its activity."""
 
-    def __init__(self, state: AttemptState) -> None:
+    def __init__(self, heart: Heart, pulse: Pulse, state: AttemptState) -> None:
+        self._heart = heart
+        self._pulse = pulse
         self._state = state
 
     async def load(self) -> AttemptState | None:
@@ -148,26 +146,39 @@ class Book:
         return self._state
 
     async def save(self, state: AttemptState) -> None:
-        """Send the state with a heartbeat; the last one is sent before the activity ends."""
+        """Send the state with a beat; each later beat sends it again."""
         self._state = state
-        activity.heartbeat(state.to_json())
-
-    async def beat(self) -> None:
-        """Beat for as long as the attempt runs or waits for a slot."""
-        while True:
-            await asyncio.sleep(BEAT)
-            activity.heartbeat(self._state.to_json())
+        self._pulse.details = state.to_json()
+        await self._heart.flush(self._pulse)
 
 
-def _result(made: Attempted) -> object:
-    if made.outcome is None:
-        assert made.state.error is not None
-        assert made.state.next_at is not None
-        wait = max(made.state.next_at - time.time(), 0.0)
-        raise FailedError(made.state.error, retry_in=wait, benign=made.benign)
-    if made.outcome.error is not None:
-        raise FailedError(made.outcome.error, benign=made.benign)
-    return made.outcome.value
+async def _outlive(task: asyncio.Task[Attempted]) -> None:
+    """Wait for the task, and pass a cancel on to it.
+
+    Temporal's core hears nothing of our beats and holds the attempt for dead after a while: what
+    it cancels for that alone goes on.
+    """
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            details = activity.cancellation_details()
+            if details is None or not details.timed_out:
+                task.cancel(_LOST)
+
+
+def _gone(why: str) -> FailedError:
+    """Tell Temporal why there is no result: this worker stops, or nobody waits for it."""
+    text = why or _LOST
+    retry = HAND_ON if why == _STOPS else None
+    return FailedError(ErrorData(text, Reason.FAILED), retry_in=retry, benign=True)
+
+
+def _retry(made: Attempted) -> FailedError:
+    assert made.state.error is not None
+    assert made.state.next_at is not None
+    wait = max(made.state.next_at - time.time(), 0.0)
+    return FailedError(made.state.error, retry_in=wait, benign=made.benign)
 
 
 def _operation(info: activity.Info, values: list[Any]) -> RunStep:
@@ -192,8 +203,3 @@ def _state(info: activity.Info) -> AttemptState:
     if known is not None:
         return AttemptState.from_json(known)
     return AttemptState(made=0, first_at=info.scheduled_time.timestamp())
-
-
-def _plain(value: Any) -> JsonValue:
-    listed = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
-    return cast("JsonValue", listed)

@@ -213,6 +213,10 @@ class TemporalHost:
     async def _send(self, place: int, operation: SendSignal) -> Outcome:
         sent = operation.message
         named = Message(sent.topic, sent.value, sent.id or f"{self.info.run_id}-{place}")
+        if operation.workflow_id == self.info.workflow_id:
+            # Temporal lets no run signal itself; what it replays puts the message there again.
+            self._inbox.put(named)
+            return Outcome()
         target = workflow.get_external_workflow_handle(operation.workflow_id)
         try:
             await target.signal(signal_name(sent.topic), args=signal_args(named))

@@ -2,7 +2,7 @@
 
 A step that fails is an outcome, which core has logged with the step's own traceback; Temporal
 warns of it once more with ours. A flow that this worker does not know is left for another one, and
-we say so ourselves.
+we say so ourselves. How long a stop waits is ours to decide, not what Temporal then says.
 """
 
 from __future__ import annotations
@@ -11,13 +11,19 @@ import logging
 
 from iworkflow.temporal.errors import FailedError, UnknownFlowError
 
-_NAMES = ("temporalio.activity", "temporalio.worker._workflow_instance")
+_NAMES = (
+    "temporalio.activity",
+    "temporalio.worker._worker",
+    "temporalio.worker._workflow_instance",
+)
+_SHUTDOWN = "Beginning worker shutdown"
 
 
 class _Expected(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
-        return not isinstance(error, FailedError | UnknownFlowError)
+        expected = isinstance(error, FailedError | UnknownFlowError)
+        return not expected and not record.getMessage().startswith(_SHUTDOWN)
 
 
 _filter = _Expected()

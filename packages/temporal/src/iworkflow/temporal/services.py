@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from temporalio import activity
 
 from iworkflow.core.definition import AppDefinition
-from iworkflow.core.errors import FlowError
+from iworkflow.core.errors import ErrorData, FlowError, Reason
 from iworkflow.core.port import Outcome
-from iworkflow.temporal.attempts import BEAT
 from iworkflow.temporal.client import Link
 from iworkflow.temporal.envelope import outcome_to_json
-from iworkflow.temporal.errors import data_of
+from iworkflow.temporal.errors import FailedError, data_of
+from iworkflow.temporal.heart import Heart
 from iworkflow.temporal.names import BIRTH, DESCRIBE, RESULT
 
 
 class Services:
-    """The activities, over a client of this process."""
+    """The activities, over a client and the heart of this process."""
 
-    def __init__(self, app: AppDefinition, link: Link) -> None:
+    def __init__(self, app: AppDefinition, link: Link, heart: Heart) -> None:
         self._app = app
         self._link = link
+        self._heart = heart
+        self._waiting: set[asyncio.Task[Any]] = set()
 
     @activity.defn(name=BIRTH)
     async def birth(self) -> list[str]:
@@ -42,16 +45,32 @@ class Services:
     @activity.defn(name=RESULT)
     async def result(self, workflow_id: str) -> object:
         """Wait for the outcome of a run, with beats."""
-        beats = asyncio.create_task(_beat())
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        pulse = self._heart.begin(
+            activity.info().task_token, lambda: loop.call_soon_threadsafe(task.cancel)
+        )
+        self._waiting.add(task)
         try:
             return outcome_to_json(await self._link.result(workflow_id))
         except FlowError as error:
             return outcome_to_json(Outcome(error=data_of(error)))
+        except asyncio.CancelledError:
+            raise _again() from None
         finally:
-            beats.cancel()
+            self._waiting.discard(task)
+            self._heart.end(pulse)
+
+    async def hand_on(self) -> None:
+        """End the waits, so that another worker goes on with them."""
+        waiting = [*self._waiting]
+        for task in waiting:
+            task.cancel()
+        if waiting:
+            await asyncio.wait(waiting)
 
 
-async def _beat() -> None:
-    while True:
-        await asyncio.sleep(BEAT)
-        activity.heartbeat()
+def _again() -> FailedError:
+    """Let another worker wait, if the flow still does."""
+    text = "the worker stops, or nobody waits any more"
+    return FailedError(ErrorData(text, Reason.FAILED), retry_in=0.001, benign=True)

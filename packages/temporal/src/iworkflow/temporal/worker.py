@@ -20,6 +20,7 @@ from iworkflow.core.steps import StepRunner, WallClock
 from iworkflow.temporal import quiet, sandbox
 from iworkflow.temporal.attempts import StepActivity
 from iworkflow.temporal.client import Link
+from iworkflow.temporal.heart import Heart
 from iworkflow.temporal.hosting import define
 from iworkflow.temporal.names import pool_queue, service_queue
 from iworkflow.temporal.parking import Reporter
@@ -28,7 +29,6 @@ from iworkflow.temporal.settings import Settings, Tuning, connect
 
 log = logging.getLogger("iworkflow.temporal")
 
-_THROTTLE = timedelta(seconds=0.4)
 _STICKY = timedelta(seconds=5)
 _MANY = 10_000
 # We end the activities ourselves: how long they may take is known only at the stop.
@@ -94,17 +94,18 @@ class _Parts:
     ) -> None:
         app, tuning = hosted.app, hosted.tuning
         self.steps = StepRunner(app, clock=WallClock(), max_payload=tuning.max_payload)
-        self.activity = StepActivity(app, self.steps)
+        self.heart = Heart(client)
+        self.activity = StepActivity(app, self.steps, self.heart)
         self.reporter = Reporter(client, asyncio.get_running_loop())
         hosted.ledger.found = self.reporter.found
-        services = Services(app, Link(client))
+        self.services = Services(app, Link(client), self.heart)
         self.workers = [
             _worker(
                 client,
                 app.app,
                 workflows=[flows],
                 workflow_runner=runner,
-                activities=[self.activity.run, services.birth],
+                activities=[self.activity.run, self.services.birth],
                 max_cached_workflows=tuning.max_cached_workflows,
                 max_concurrent_activities=app.max_concurrent_steps,
             ),
@@ -120,7 +121,7 @@ class _Parts:
             _worker(
                 client,
                 service_queue(app.app),
-                activities=[services.describe, services.result],
+                activities=[self.services.describe, self.services.result],
                 max_concurrent_activities=_MANY,
             ),
         ]
@@ -129,6 +130,7 @@ class _Parts:
     def begin(self, broke: Any) -> None:
         """Begin to take runs."""
         quiet.hush()
+        self.heart.start()
         for worker in self.workers:
             task = asyncio.create_task(worker.run())
             task.add_done_callback(lambda done: _ended(done, broke))
@@ -140,10 +142,12 @@ class _Parts:
         try:
             await self.steps.drain(grace)
             await self.activity.hand_on()
+            await self.services.hand_on()
             await asyncio.gather(*stops, return_exceptions=True)
             await asyncio.gather(*self.running, return_exceptions=True)
         finally:
             self.steps.close()
+            await asyncio.to_thread(self.heart.stop)
             await self.reporter.stop()
 
 
@@ -153,8 +157,6 @@ def _worker(client: Client, queue: str, **options: Any) -> Worker:
         task_queue=queue,
         graceful_shutdown_timeout=_GRACE,
         sticky_queue_schedule_to_start_timeout=_STICKY,
-        max_heartbeat_throttle_interval=_THROTTLE,
-        default_heartbeat_throttle_interval=_THROTTLE,
         **options,
     )
 
