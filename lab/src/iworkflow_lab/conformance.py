@@ -21,7 +21,8 @@ from iworkflow_lab.scenarios import select
 
 def arguments(argv: list[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="conformance", description=__doc__.partition("\n")[0])
+    about = "run the scenarios on live engines, workers killed"
+    parser = argparse.ArgumentParser(prog="conformance", description=about)
     parser.add_argument("--engine", action="append", choices=sorted(ENGINES), help="repeatable")
     parser.add_argument("-k", dest="expression", help='such as "D01 or (messages and not M15)"')
     parser.add_argument("--report", type=Path, default=default_report(), help="where JSON goes")

@@ -55,6 +55,7 @@ class Report:
         self.broken: list[str] = []
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._failed: set[str] = set()
+        self._declared: set[str] = set()
 
     @pytest.hookimpl
     def pytest_report_teststatus(self) -> tuple[str, str, str]:
@@ -72,21 +73,24 @@ class Report:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the three phases of a test as one."""
         self._seconds[report.nodeid] += report.duration
-        if report.failed:
+        declared = report.skipped and hasattr(report, "wasxfail")
+        if report.failed or (report.skipped and not declared):  # nothing is skipped silently
             self._failed.add(report.nodeid)
             print(f"\n{report.nodeid} ({report.when}):\n{report.longreprtext}")
             print("\n".join(f"{title}:\n{text}" for title, text in report.sections if text))
-        if report.when == "call" and hasattr(report, "wasxfail") and report.skipped:
-            self._settle(report, Status.DECLARED)
-        elif report.when == "teardown":
-            failed = report.nodeid in self._failed
-            self._settle(report, Status.FAILED if failed else Status.PASSED)
+        if declared:
+            self._declared.add(report.nodeid)
+        if report.when == "teardown":
+            self._settle(report, self._status(report.nodeid))
+
+    def _status(self, test: str) -> Status:
+        if test in self._failed:
+            return Status.FAILED
+        return Status.DECLARED if test in self._declared else Status.PASSED
 
     def _settle(self, report: pytest.TestReport, status: Status) -> None:
         about: dict[str, Any] = dict(report.user_properties)
         cell = self.cells[about["scenario"], about["engine"]]
-        if cell.status is Status.DECLARED and status is Status.PASSED:
-            return
         cell.add(status, self._seconds[report.nodeid])
         cell.reason = about.get("gap", "")
         kills = [line for line in report.capstdout.splitlines() if line.startswith("kill of ")]
@@ -116,7 +120,7 @@ class Report:
     def write(self, path: Path) -> None:
         """Write everything as JSON."""
         data = {
-            "summary": {str(status): count for status, count in self.counts().items()},
+            "summary": {str(status): self.counts()[status] for status in Status},
             "cells": [asdict(cell) for cell in self.cells.values()],
             "broken": self.broken,
         }

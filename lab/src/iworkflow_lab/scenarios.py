@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any, cast
 
 from iworkflow_lab.capabilities import Capability
 
@@ -38,12 +39,11 @@ def scenarios() -> Mapping[str, Scenario]:
     return {scenario.id: scenario for scenario in listed}
 
 
-def _scenario(id: str, group: str, entry: str | dict[str, object]) -> Scenario:
+def _scenario(id: str, group: str, entry: str | dict[str, Any]) -> Scenario:
     if isinstance(entry, str):
         return Scenario(id, group, entry)
-    needs = entry["needs"]
-    assert isinstance(needs, Iterable)
-    return Scenario(id, group, str(entry["claim"]), frozenset(Capability(n) for n in needs))
+    needs = cast("list[str]", entry["needs"])
+    return Scenario(id, group, str(entry["claim"]), frozenset(map(Capability, needs)))
 
 
 def scenario_of(test_name: str) -> str | None:

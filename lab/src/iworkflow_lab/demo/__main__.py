@@ -18,6 +18,7 @@ from iworkflow_lab.demo.play import Performance, play
 from iworkflow_lab.demo.table import differences, faults, show
 from iworkflow_lab.engines import ENGINES
 
+ABOUT = "one process in memory and on DBOS, a worker killed halfway, to the same outcome"
 INTRODUCTION = """\
 Twenty organisations are written to; each has a flow of its own: compose a letter, look the
 organisation up (a flow of another app, in another worker), post the letter, wait two seconds
@@ -32,12 +33,16 @@ TITLES = {
 
 def main(argv: list[str]) -> int:
     """Run the demo and return the exit code."""
-    parser = argparse.ArgumentParser(prog="demo", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="demo", description=ABOUT)
     parser.add_argument("--folder", type=Path, help="keep letters and logs there (a new folder)")
     folder = parser.parse_args(argv).folder
     print(INTRODUCTION)
-    with tempfile.TemporaryDirectory(prefix="iwf-demo-") as scratch:
-        performances = [_perform(name, (folder or Path(scratch)) / name) for name in TITLES]
+    try:
+        with tempfile.TemporaryDirectory(prefix="iwf-demo-") as scratch:
+            performances = [_perform(name, (folder or Path(scratch)) / name) for name in TITLES]
+    except KeyboardInterrupt:
+        print("\ninterrupted; workers and server are stopped")
+        return 130
     return _verdict(*performances)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from iworkflow_lab.gates import begin, end
 
 
 @contextmanager
-def noted() -> Iterator[None]:
+def noted() -> Generator[None]:
     """Note the begin of the running step and how it ended."""
     effect = begin("")
     try:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from iworkflow.core import Client
 from iworkflow_lab.capabilities import Capability
-from iworkflow_lab.effects import EffectLog
+from iworkflow_lab.effects import FOLDER, EffectLog
 from iworkflow_lab.gates import opened
 
 SILENCE = 1.5
@@ -39,6 +39,14 @@ class Worker(Protocol):
         """Let it end in an orderly way."""
         ...
 
+    async def done(self) -> None:
+        """Wait for its end.
+
+        Raises:
+            Exception: what broke it.
+        """
+        ...
+
 
 class Store(Protocol):
     """What an engine keeps, read behind its back."""
@@ -53,12 +61,30 @@ class Store(Protocol):
 
 
 class Arena:
-    """A fresh store of one engine, its client, and the workers that a scenario starts."""
+    """A fresh store of one engine, its client, and the workers that a scenario starts.
 
-    def __init__(self, folder: Path, client: Client, store: Store) -> None:
+    Args:
+        folder: where the effect log and the gates are.
+        client: a client of the store.
+        store: what the store holds.
+        engine: the engine's name among the installed ones.
+        environment: the variables by which other processes find the store.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        client: Client,
+        store: Store,
+        *,
+        engine: str,
+        environment: Mapping[str, str],
+    ) -> None:
         self.folder = folder
         self.client = client
         self.store = store
+        self.engine = engine
+        self.environment = {**environment, FOLDER: str(folder)}
         self.log = EffectLog(folder / "effects.jsonl")
 
     async def worker(self, app: str, *, silence: float | None = SILENCE) -> Worker:
@@ -73,6 +99,10 @@ class Arena:
 
     async def owner(self, run: str) -> Worker:
         """Return the worker that has the run now."""
+        raise NotImplementedError
+
+    async def ruin(self) -> None:
+        """Take from the workers, for good, what they cannot work without."""
         raise NotImplementedError
 
     def printed(self) -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import asyncpg
 
 from iworkflow.core import Client
 from iworkflow.core.engines import engine
 from iworkflow_lab.capabilities import Capability
-from iworkflow_lab.effects import FOLDER, Effect, EffectLog
+from iworkflow_lab.effects import Effect, EffectLog
 from iworkflow_lab.engines.base import SILENCE, WORKER_LOG, Arena, Worker
 from iworkflow_lab.processes import Process
 from iworkflow_lab.servers import ServerError, create_database, drop_database, postgres
@@ -39,6 +40,9 @@ class _Worker:
     async def stop(self) -> None:
         await self.process.stop()
 
+    async def done(self) -> None:
+        await self.process.ended()
+
 
 class _Store:
     """DBOS's own tables."""
@@ -55,7 +59,7 @@ class _Store:
         return sum(name != "iwf.order" for name in await self._names(run))
 
     async def _names(self, run: str) -> list[str]:
-        connection = await asyncpg.connect(self._url)
+        connection: Any = await cast("Any", asyncpg).connect(self._url)
         try:
             rows = await connection.fetch(
                 "SELECT function_name FROM dbos.operation_outputs WHERE workflow_uuid = $1", run
@@ -68,10 +72,11 @@ class _Store:
 class DbosArena(Arena):
     """A database of its own, and worker processes on it."""
 
-    def __init__(self, folder: Path, url: str, client: Client) -> None:
+    def __init__(self, folder: Path, server: str, url: str, client: Client) -> None:
+        self._server = server
         self._url = url
         self._workers: list[_Worker] = []
-        super().__init__(folder, client, _Store(url))
+        super().__init__(folder, client, _Store(url), engine="dbos", environment={DATABASE: url})
 
     async def worker(self, app: str, *, silence: float | None = SILENCE) -> Worker:
         """Start a worker process of the app."""
@@ -79,7 +84,7 @@ class DbosArena(Arena):
         process = await Process.start(
             ["iworkflow_lab.worker", "dbos", app, json.dumps(settings)],
             output=self.folder / WORKER_LOG,
-            environment={DATABASE: self._url, FOLDER: str(self.folder)},
+            environment=self.environment,
         )
         worker = _Worker(process, self.log)
         self._workers.append(worker)
@@ -89,6 +94,10 @@ class DbosArena(Arena):
         """Return the worker process whose step of the run is in flight."""
         name = self.log.in_flight(run)[0].worker
         return next(worker for worker in self._workers if worker.process.name == name)
+
+    async def ruin(self) -> None:
+        """Drop the database."""
+        await drop_database(self._server, self._url)
 
     async def close(self) -> None:
         """End every process."""
@@ -114,7 +123,7 @@ class DbosLab:
         return self._server
 
     @contextmanager
-    def server(self) -> Iterator[None]:
+    def server(self) -> Generator[None]:
         """Hold a Postgres."""
         with postgres() as url:
             self._server = url
@@ -122,12 +131,12 @@ class DbosLab:
             self._server = None
 
     @asynccontextmanager
-    async def arena(self, folder: Path) -> AsyncIterator[Arena]:
+    async def arena(self, folder: Path) -> AsyncGenerator[Arena]:
         """Give a fresh database."""
         url = await create_database(self.server_url)
         try:
             client = engine("dbos").client(url=url)
-            arena = DbosArena(folder, url, client)
+            arena = DbosArena(folder, self.server_url, url, client)
             try:
                 yield arena
             finally:

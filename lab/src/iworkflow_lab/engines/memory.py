@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from iworkflow.core.memory import MemoryClient, MemoryStore, RealClock
-from iworkflow.core.memory.store import Run
+from iworkflow.core.memory.store import Run, StoredRecord
 from iworkflow.core.memory.worker import MemoryWorker
 from iworkflow.core.runtime import Runtime
 from iworkflow_lab.capabilities import Capability
@@ -56,6 +56,9 @@ class _Worker:
         self.over = True
         await self._runtime.stop(GRACE)
 
+    async def done(self) -> None:
+        await self._runtime.done()
+
 
 class _Store:
     def __init__(self, store: MemoryStore) -> None:
@@ -70,13 +73,27 @@ class _Store:
         return sum(record.kind != "order" for record in self._store.runs[run].history.values())
 
 
+class _Refusing:
+    """What makes a store fail that is told to record something."""
+
+    def recorded(self, run: Run, place: int, record: StoredRecord) -> None:
+        raise OSError("the store takes no record")
+
+    def delivered(self, run: Run, topic: str, value: bytes) -> None:
+        pass
+
+    def closed(self, run: Run) -> None:
+        pass
+
+
 class MemoryArena(Arena):
     """A store of its own on the wall clock."""
 
     def __init__(self, folder: Path) -> None:
         self._memory = MemoryStore(RealClock())
         self._workers: list[_Worker] = []
-        super().__init__(folder, MemoryClient(self._memory), _Store(self._memory))
+        client, store = MemoryClient(self._memory), _Store(self._memory)
+        super().__init__(folder, client, store, engine="memory", environment={})
 
     async def worker(self, app: str, *, silence: float | None = SILENCE) -> Worker:
         """Start a worker; how long a silent one is waited for means nothing here."""
@@ -89,6 +106,10 @@ class MemoryArena(Arena):
         """Return the worker that has the run now."""
         owner = self._memory.runs[run].owner
         return next(worker for worker in self._workers if worker.engine is owner)
+
+    async def ruin(self) -> None:
+        """Let the store take no record any more."""
+        self._memory.observer = _Refusing()
 
     async def close(self) -> None:
         """Stop every worker."""
@@ -105,15 +126,16 @@ class MemoryLab:
     declared: Mapping[Capability, str] = {
         Capability.SERVER: "the store lives in the process of the worker",
         Capability.PROCESSES: "worker and client share one process",
+        Capability.PACKAGE: "the engine comes with core and is of its version",
     }
 
     @contextmanager
-    def server(self) -> Iterator[None]:
+    def server(self) -> Generator[None]:
         """There is none."""
         yield
 
     @asynccontextmanager
-    async def arena(self, folder: Path) -> AsyncIterator[Arena]:
+    async def arena(self, folder: Path) -> AsyncGenerator[Arena]:
         """Give a fresh store."""
         with _environment(folder), _log_into(folder / WORKER_LOG):
             arena = MemoryArena(folder)
@@ -124,7 +146,7 @@ class MemoryLab:
 
 
 @contextmanager
-def _environment(folder: Path) -> Iterator[None]:
+def _environment(folder: Path) -> Generator[None]:
     before = os.environ.get(FOLDER)
     os.environ[FOLDER] = str(folder)
     try:
@@ -136,7 +158,7 @@ def _environment(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _log_into(path: Path) -> Iterator[None]:
+def _log_into(path: Path) -> Generator[None]:
     handler = logging.FileHandler(path)
     logger = logging.getLogger("iworkflow")
     logger.addHandler(handler)

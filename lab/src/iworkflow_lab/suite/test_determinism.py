@@ -256,13 +256,15 @@ async def test_D13_a_parked_run_leaves_nothing_behind(arena: Arena) -> None:
 async def test_D14_the_recorded_state_wins(arena: Arena) -> None:
     """A state lost in a race stays lost after a KILL; the recorded one is what a query gives."""
     worker = await arena.worker(APP)
-    handle = await arena.client.start(target("lost_state"), id="d14")
+    rounds = 5
+    handle = await arena.client.start(target("lost_state"), rounds, id="d14")
     await held(arena, "d14", "after")
-    assert await handle.query("value") == "NEW"
+    new = ["NEW"] * rounds
+    assert [await handle.query(f"value-{n}") for n in range(rounds)] == new
     await kill(arena, worker, "d14")
     await arena.worker(APP)
     await held(arena, "d14", "after")
-    assert await handle.query("value") == "NEW"
+    assert [await handle.query(f"value-{n}") for n in range(rounds)] == new
     arena.let_go("d14.after")
     assert await handle.result(timeout=20) == "after"
-    assert await handle.query("value") == "NEW"
+    assert [await handle.query(f"value-{n}") for n in range(rounds)] == new
