@@ -327,7 +327,7 @@ async def test_steps_on_the_states() -> None:
         ),
         (
             lambda ctx: ctx.set_state("statu", 1),
-            "no query 'statu' (querys: 'status'); did you mean 'status'?",
+            "no query 'statu' (keys: 'status'); did you mean 'status'?",
         ),
         (
             lambda ctx: ctx.set_state("status", {"a": "b"}),

@@ -163,7 +163,7 @@ class Schemas:
     def _member(self, field: Field) -> Schema:
         schema = self.of(field.hint)
         if field.default is not None and _is_fixed(field.default):
-            schema["default"] = encode(field.default(), field.hint, where=field.key)
+            schema.update(_default(field.default(), field))
         return schema
 
     def _model(self, model: Any) -> Schema:
@@ -200,6 +200,14 @@ def _description(cls: Any) -> Schema:
     if not isinstance(text, str) or text.startswith(f"{cls.__name__}("):
         return {}
     return {"description": inspect.cleandoc(text)}
+
+
+def _default(value: Any, field: Field) -> Schema:
+    """The default, unless it stands for what is left out or does not fit its own hint."""
+    try:
+        return {"default": encode(value, field.hint, where=field.key)}
+    except TypeError:
+        return {}
 
 
 def _is_fixed(default: Callable[[], Any]) -> bool:
