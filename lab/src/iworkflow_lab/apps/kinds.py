@@ -6,10 +6,12 @@ import enum
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from typing import Any, Generic, Literal, NamedTuple, NotRequired, TypedDict, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, NotRequired, TypedDict, TypeVar, cast
 from uuid import UUID
 
+import attrs
 import msgspec
+import pydantic
 
 T = TypeVar("T")
 
@@ -79,6 +81,23 @@ class Dog(msgspec.Struct, tag=True, frozen=True):
     born: date | None = None
 
 
+@attrs.frozen
+class Parcel:
+    """An attrs class."""
+
+    weight: Decimal
+    sent: date | None = None
+
+
+class Letter(pydantic.BaseModel):
+    """A pydantic model with a nested one."""
+
+    to: str
+    parts: list[Letter] = []
+    at: date | None = None
+    price: Decimal = Decimal(0)
+
+
 WHEN = datetime(2024, 2, 29, 23, 59, 58, 123456, tzinfo=timezone(timedelta(hours=5, minutes=30)))
 UID = UUID("6f1c4e9e-5b7a-4a50-8f3a-0a8d2f3b9c11")
 
@@ -117,6 +136,12 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "span": (Span, Span(date(2020, 1, 1), date(2020, 1, 2))),
     "movie": (Movie, {"title": "Metropolis", "year": 1927}),
     "film": (Movie, {"title": "M"}),
+    "parcel": (Parcel, Parcel(Decimal("1.50"), date(2020, 1, 1))),
+    "letter": (
+        Letter,
+        Letter(to="ann", parts=[Letter(to="bo", at=WHEN.date())], price=Decimal("0.10")),
+    ),
+    "letters": (list[Letter], [Letter(to="ann"), Letter(to="bo")]),
     "plain": (Any, {"a": [1, 2.5, None, True, {"b": "c"}]}),
 }
 """A hint and a value by name. `plain` stands for what has no hint."""
@@ -137,6 +162,8 @@ class Everything:
     tree: Node
     levels: dict[str, set[Level]]
     deep: dict[str, list[tuple[int, Box[Cat | Dog]]]]
+    parcels: list[Parcel]
+    letters: dict[str, Letter]
     note: int | str | None = None
 
 
@@ -154,5 +181,14 @@ def everything() -> Everything:
         tree=Node(1, [Node(2)]),
         levels={"all": {Level.LOW, Level.HIGH}, "none": set()},
         deep={"k": [(1, Box(Cat(2), [Dog("x")]))]},
+        parcels=[Parcel(Decimal(2))],
+        letters={"one": Letter(to="ann", parts=[Letter(to="bo")])},
         note="seven",
     )
+
+
+def shown(value: Any) -> str:
+    """Return the text of a value, sets in order."""
+    if isinstance(value, set | frozenset):
+        return repr(sorted(cast("set[Any]", value)))
+    return repr(value)

@@ -17,7 +17,7 @@ from iworkflow.core import (
     step_info,
     step_signal,
 )
-from iworkflow_lab.apps.kinds import KINDS, Everything
+from iworkflow_lab.apps.kinds import KINDS, Everything, shown
 from iworkflow_lab.effects import Effect, here
 from iworkflow_lab.gates import begin, blocked, end, free, held
 
@@ -53,7 +53,7 @@ def tell(what: str, effect: Effect, result: str = "") -> None:
 
 def _echo_of(name: str, hint: Any) -> Callable[..., Any]:
     def echo(value: Any) -> Any:
-        free(name, result=repr(value))
+        free(name, result=shown(value))
         return value
 
     echo.__annotations__ = {} if hint is Any else {"value": hint, "return": hint}

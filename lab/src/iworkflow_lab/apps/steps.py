@@ -52,9 +52,8 @@ async def tell_class(ctx: Context, kind: str) -> Told | None:
     return None
 
 
-async def typed(ctx: Context, kind: str, value: Any) -> bool:
+async def typed(ctx: Context, kind: str) -> bool:
     """Send a value of a kind through its step; say whether it came back as it was."""
-    del value
     sent = KINDS[kind][1]
     back = await ctx.step(f"echo_{kind}", sent)
     return bool(back == sent) and type(back) is type(sent)
