@@ -26,5 +26,6 @@ class Shared:
         await self._up.pop(app).kill()
 
     async def stop(self, app: str) -> None:
-        """Stop the app's worker in an orderly way; `arena_of` starts another."""
-        await self._up.pop(app).stop()
+        """Stop the app's worker, if it is up, in an orderly way; `arena_of` starts another."""
+        if app in self._up:
+            await self._up.pop(app).stop()

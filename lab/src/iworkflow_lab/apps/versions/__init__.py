@@ -1,0 +1,1 @@
+"""One app in several versions: code that changed while its runs were on their way."""
