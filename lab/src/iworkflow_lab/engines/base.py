@@ -87,14 +87,21 @@ class Arena:
         self.environment = {**environment, FOLDER: str(folder)}
         self.log = EffectLog(folder / "effects.jsonl")
 
-    async def worker(self, app: str, *, silence: float | None = SILENCE) -> Worker:
+    async def worker(
+        self, app: str, *, silence: float | None = SILENCE, max_payload: int | None = None
+    ) -> Worker:
         """Start a worker of `module:attribute` and return once it takes runs.
 
         Args:
             app: where the definition is.
             silence: after how many seconds it takes over from a silent worker; None leaves the
                 engine's own default.
+            max_payload: the worker's limit of a value; None leaves the default.
         """
+        raise NotImplementedError
+
+    def another_client(self, *, max_payload: int) -> Client:
+        """Return a client with a limit of its own, for the caller to close."""
         raise NotImplementedError
 
     async def owner(self, run: str) -> Worker:

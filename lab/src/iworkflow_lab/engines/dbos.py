@@ -78,9 +78,12 @@ class DbosArena(Arena):
         self._workers: list[_Worker] = []
         super().__init__(folder, client, _Store(url), engine="dbos", environment={DATABASE: url})
 
-    async def worker(self, app: str, *, silence: float | None = SILENCE) -> Worker:
+    async def worker(
+        self, app: str, *, silence: float | None = SILENCE, max_payload: int | None = None
+    ) -> Worker:
         """Start a worker process of the app."""
-        settings = {} if silence is None else {"silent_after": silence}
+        given = {"silent_after": silence, "max_payload": max_payload}
+        settings = {name: value for name, value in given.items() if value is not None}
         process = await Process.start(
             ["iworkflow_lab.worker", "dbos", app, json.dumps(settings)],
             output=self.folder / WORKER_LOG,
@@ -89,6 +92,10 @@ class DbosArena(Arena):
         worker = _Worker(process, self.log)
         self._workers.append(worker)
         return worker
+
+    def another_client(self, *, max_payload: int) -> Client:
+        """Return a client with a limit of its own."""
+        return engine("dbos").client(url=self._url, max_payload=max_payload)
 
     async def owner(self, run: str) -> Worker:
         """Return the worker process whose step of the run is in flight."""

@@ -12,6 +12,8 @@ from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from iworkflow.core import Client
+from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD
 from iworkflow.core.memory import MemoryClient, MemoryStore, RealClock
 from iworkflow.core.memory.store import Run, StoredRecord
 from iworkflow.core.memory.worker import MemoryWorker
@@ -27,8 +29,8 @@ class _Worker:
 
     name = "in this process"
 
-    def __init__(self, store: MemoryStore, log: EffectLog) -> None:
-        self.engine = MemoryWorker(store)
+    def __init__(self, store: MemoryStore, log: EffectLog, max_payload: int) -> None:
+        self.engine = MemoryWorker(store, max_payload=max_payload)
         self._runtime = Runtime(self.engine)
         self._store = store
         self._log = log
@@ -95,12 +97,18 @@ class MemoryArena(Arena):
         client, store = MemoryClient(self._memory), _Store(self._memory)
         super().__init__(folder, client, store, engine="memory", environment={})
 
-    async def worker(self, app: str, *, silence: float | None = SILENCE) -> Worker:
+    async def worker(
+        self, app: str, *, silence: float | None = SILENCE, max_payload: int | None = None
+    ) -> Worker:
         """Start a worker; how long a silent one is waited for means nothing here."""
-        worker = _Worker(self._memory, self.log)
+        worker = _Worker(self._memory, self.log, max_payload or DEFAULT_MAX_PAYLOAD)
         self._workers.append(worker)
         await worker.start(app)
         return worker
+
+    def another_client(self, *, max_payload: int) -> Client:
+        """Return a client with a limit of its own."""
+        return MemoryClient(self._memory, max_payload=max_payload)
 
     async def owner(self, run: str) -> Worker:
         """Return the worker that has the run now."""
