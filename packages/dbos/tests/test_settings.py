@@ -134,6 +134,19 @@ def test_other_causes() -> None:
         )
 
 
+def test_what_is_waited_for() -> None:
+    """A cut connection is; a wrong argument or statement is not, or it would be for ever."""
+    cut = [
+        ConnectionResetError(),
+        asyncpg.ConnectionDoesNotExistError("gone"),
+        asyncpg.InterfaceError("connection is closed"),
+        asyncpg.CannotConnectNowError("starting up"),
+    ]
+    assert all(map(errors.is_cut, cut))
+    wrong = [asyncpg.DataError("value out of int64 range"), asyncpg.UndefinedTableError("no")]
+    assert not any(map(errors.is_cut, [*wrong, ValueError(), None]))
+
+
 def test_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     """The two variables are milliseconds; nonsense is refused by name."""
     monkeypatch.setenv("DBOS_QUEUE_POLL_MS", "250")

@@ -96,7 +96,9 @@ class DbosClientEngine:
     async def terminate(self, workflow_id: str, reason: str) -> None:
         """End the run now."""
         link = self._link
-        await link.expect(workflow_id)
+        run = await link.expect(workflow_id)
+        if reason and run.status is Status.RUNNING:
+            await link.give_reason(workflow_id, reason)
         await link.end(workflow_id)
 
     async def close(self) -> None:
@@ -215,6 +217,13 @@ class Link:
         run = await self.expect(workflow_id)
         if run.status is not Status.RUNNING:
             raise errors.finished(workflow_id)
+
+    async def give_reason(self, workflow_id: str, reason: str) -> None:
+        """Note why the run is about to be ended."""
+        noted = {runs.REASON: reason.replace("\0", "\ufffd")}  # Postgres takes no NUL
+        await self.database.retried(
+            lambda: self._client.update_workflow_attributes_async(workflow_id, noted, merge=True)
+        )
 
     async def end(self, workflow_id: str) -> None:
         """Cancel a run in the engine; a finished one stays as it is.

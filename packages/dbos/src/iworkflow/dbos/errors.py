@@ -21,12 +21,16 @@ _LOST: Final = (
 _CUT: Final = (
     OSError,
     asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
     asyncio.TimeoutError,
+)
+_GONE: Final = (
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InvalidSchemaNameError,
+    asyncpg.UndefinedTableError,
 )
 
 
@@ -51,8 +55,17 @@ def is_cut(error: BaseException | None) -> bool:
     """Tell whether the connection was cut or the server is away, so that a retry may help."""
     if isinstance(error, _CUT):
         return True
+    if isinstance(error, asyncpg.InterfaceError):  # also what says that an argument is wrong
+        return "closed" in str(error)
     # SQLAlchemy's, through which DBOS speaks to Postgres; it wraps the driver's.
     return isinstance(getattr(error, "orig", None), psycopg.OperationalError)
+
+
+def is_gone(error: BaseException | None) -> bool:
+    """Tell whether the database or its tables were dropped, so that no retry will help."""
+    while error is not None and not isinstance(error, _GONE):
+        error = error.__cause__
+    return error is not None
 
 
 def not_found(workflow_id: str) -> FlowError:

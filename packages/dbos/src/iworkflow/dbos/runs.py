@@ -25,6 +25,8 @@ DEADLINE: Final = "iwf.deadline"
 PARENT: Final = "iwf.parent"
 ORIGIN: Final = "iwf.origin"
 """Who started the run: tells a start that is made again from another one's."""
+REASON: Final = "iwf.reason"
+"""Why the run was terminated."""
 
 FINISHED: Final = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 
@@ -171,10 +173,11 @@ def _run(row: Row, outcome: Outcome | None = None) -> Run:
 
 
 def _closed(row: Row, attributes: Mapping[str, Any], *, over: bool) -> datetime | None:
-    if over and row["completed_at"] is not None:
-        return moment(row["completed_at"])
+    """Return the end of a run. Of one that timed out its deadline: the row is ended later."""
     if row["status"] == Status.TIMED_OUT:
         return moment(attributes[DEADLINE])
+    if over and row["completed_at"] is not None:
+        return moment(row["completed_at"])
     return None
 
 
@@ -187,7 +190,9 @@ def _outcome(row: Row) -> Outcome | None:
     if status is Status.TIMED_OUT:
         return Outcome(error=_ended(row, "timed out", Reason.TIMEOUT))
     if status is Status.TERMINATED:
-        return Outcome(error=_ended(row, "was terminated", Reason.TERMINATED))
+        reason = attributes_of(row).get(REASON)
+        how = f"was terminated: {reason}" if reason else "was terminated"
+        return Outcome(error=_ended(row, how, Reason.TERMINATED))
     return None
 
 

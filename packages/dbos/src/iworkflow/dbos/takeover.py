@@ -19,6 +19,7 @@ from typing import Any
 
 from iworkflow.dbos import recovery
 from iworkflow.dbos.database import COMMAND_TIMEOUT, Database, connect
+from iworkflow.dbos.errors import is_gone
 from iworkflow.dbos.settings import Location
 
 log = logging.getLogger("iworkflow.dbos")
@@ -67,15 +68,22 @@ class Heart(threading.Thread):
         location: the database.
         executor: this process.
         taken_over: called, in this thread, when runs were handed on.
+        gone: called, in this thread, when the database was dropped; it beats no more then.
     """
 
     def __init__(
-        self, location: Location, executor: Executor, *, taken_over: Callable[[], None]
+        self,
+        location: Location,
+        executor: Executor,
+        *,
+        taken_over: Callable[[], None],
+        gone: Callable[[BaseException], None],
     ) -> None:
         super().__init__(name="iworkflow-heart", daemon=True)
         self._location = location
         self._executor = executor
         self._taken_over = taken_over
+        self._gone = gone
         self._ending = threading.Event()
 
     def stop(self) -> None:
@@ -85,11 +93,14 @@ class Heart(threading.Thread):
             self.join(_JOIN)
 
     def run(self) -> None:
-        """Beat until `stop`, whatever happens to the connection."""
+        """Beat until `stop`, whatever happens to the connection, or until nothing is left."""
         while not self._ending.is_set():
             try:
                 asyncio.run(self._beat_on_one_connection())
             except Exception as error:
+                if is_gone(error):
+                    self._gone(error)
+                    return
                 log.warning("no beat of executor %s: %s", self._executor.id, error)
                 self._ending.wait(min(1.0, self._executor.interval))
 

@@ -177,6 +177,7 @@ class _Parts:
             self.link.location,
             self.executor,
             taken_over=lambda: _later(loop, wakeups.announce, self._queued),
+            gone=lambda error: _later(loop, broke, error),
         )
         self.heart.start()
 
