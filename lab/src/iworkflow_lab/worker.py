@@ -16,6 +16,7 @@ import threading
 from typing import Any
 
 from iworkflow.core import AppDefinition
+from iworkflow.core.cli.leaving import end_leftovers
 from iworkflow.core.engines import engine
 
 GRACE = 0.5
@@ -46,6 +47,7 @@ async def serve(name: str, reference: str, settings: dict[str, Any]) -> None:
         if done.done():
             done.result()
         done.cancel()
+    await end_leftovers()
 
 
 def _die_with_parent() -> None:

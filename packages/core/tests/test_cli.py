@@ -34,6 +34,11 @@ async def busy(ctx: Context) -> None:
 
 async def work() -> None:
     print("working", flush=True)
+    while os.environ.get("DEAF"):
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
     await asyncio.sleep(float(os.environ.get("WORK", 60)))
     print("worked", flush=True)
 
@@ -409,6 +414,16 @@ def test_the_grace_is_kept(spawn: Spawn) -> None:
     code, out, err = worker.end()
     assert (code, out) == (0, "")
     assert "running steps have 0.1 s" in err
+
+
+def test_a_deaf_step_holds_up_no_stop(spawn: Spawn) -> None:
+    """A step that swallows every cancel is named and left behind; the exit code is 0."""
+    worker = spawn("worker", "shop:app", "--grace", "0.1", FLOW="busy", DEAF="1")
+    worker.wait_for("working")
+    worker.send(signal.SIGTERM)
+    code, out, err = worker.end()
+    assert (code, out) == (0, "")
+    assert "ends although this ignores its cancel: step work of own" in err
 
 
 def test_a_second_signal_ends_at_once(spawn: Spawn) -> None:

@@ -8,6 +8,7 @@ import logging
 import sys
 from typing import Any
 
+from iworkflow.core.cli.leaving import end_leftovers
 from iworkflow.core.cli.loading import load_app
 from iworkflow.core.cli.problems import Problem, pick_engine
 from iworkflow.core.cli.signals import on_stop
@@ -71,6 +72,7 @@ async def _work(runtime: Runtime, app: AppDefinition, engine: str, grace: float)
         finally:
             await asyncio.gather(*stops, return_exceptions=True)
             await runtime.stop(grace)
+    await end_leftovers()
 
 
 def _started(app: AppDefinition, engine: str) -> str:
