@@ -15,8 +15,16 @@ from pathlib import Path
 from shell import ROOT, CheckError, fresh_python, run, show
 
 RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
-ADAPTERS = {"temporal": "", "dbos": "[embedded]", "contracts": ""}
-TEST_TOOLS = ("pytest>=9", "pytest-asyncio>=1.5", "pytest-timeout>=2.4", "hypothesis>=6.170")
+ADAPTERS = {"temporal": "[dev]", "dbos": "[embedded]", "contracts": ""}
+TEST_TOOLS = (
+    "attrs>=26",
+    "hypothesis>=6.170",
+    "jsonschema>=4.20",
+    "pydantic>=2.14",
+    "pytest>=9",
+    "pytest-asyncio>=1.5",
+    "pytest-timeout>=2.4",
+)
 
 
 def check(adapter: str, resolution: str, folder: Path) -> None:
