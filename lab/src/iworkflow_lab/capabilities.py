@@ -14,3 +14,5 @@ class Capability(StrEnum):
     """There is a server apart from worker and client, which can stop, restart or be cut off."""
     PROCESSES = "processes"
     """Workers and clients may live in several processes."""
+    PACKAGE = "package"
+    """The engine is a package of its own, next to core."""

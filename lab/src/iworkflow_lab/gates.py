@@ -24,7 +24,7 @@ async def held(key: str, *, result: str = "") -> str:
     try:
         await let_go(effect)
     except asyncio.CancelledError:
-        here().append(replace(effect, what="cancel"))
+        cancelled(effect)
         raise
     return end(effect, result or effect.call)
 
@@ -48,6 +48,11 @@ def end(effect: Effect, result: str = "") -> str:
     """Log that the step ends, with its result."""
     here().append(replace(effect, what="end", result=result, at=time.time()))
     return result
+
+
+def cancelled(effect: Effect) -> None:
+    """Log that the step was told to end early."""
+    here().append(replace(effect, what="cancel", at=time.time()))
 
 
 async def let_go(effect: Effect) -> None:

@@ -39,6 +39,19 @@ class Process:
         Raises:
             WorkerDied: it ended, or was not ready in time; the message has what it printed.
         """
+        worker = await cls.run(arguments, output=output, environment=environment)
+        await worker._ready(arguments)
+        return worker
+
+    @classmethod
+    async def run(
+        cls,
+        arguments: Sequence[str],
+        *,
+        output: Path,
+        environment: Mapping[str, str] = _NO_CHANGE,
+    ) -> Process:
+        """Start `python -m` with these arguments."""
         with output.open("ab") as errors:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", *arguments),
@@ -48,9 +61,7 @@ class Process:
                 env={**os.environ, **environment},
                 start_new_session=True,
             )
-        worker = cls(process, output)
-        await worker._ready(arguments)
-        return worker
+        return cls(process, output)
 
     async def _ready(self, arguments: Sequence[str]) -> None:
         line = ""
@@ -97,8 +108,20 @@ class Process:
         except TimeoutError:
             await self.kill()
             raise WorkerDied(f"worker {self.name} did not stop on SIGTERM") from None
-        if self._process.returncode != 0:
-            code = self._process.returncode
+        self._check_code()
+
+    async def ended(self) -> None:
+        """Wait until it ends by itself.
+
+        Raises:
+            WorkerDied: it ended with an error.
+        """
+        await self._gone()
+        self._check_code()
+
+    def _check_code(self) -> None:
+        code = self._process.returncode
+        if code != 0:
             raise WorkerDied(f"worker {self.name} ended with {code}:\n{self._tail()}")
 
     def _signal(self, number: signal.Signals) -> None:
