@@ -451,6 +451,26 @@ async def test_two_recvs_of_a_topic_get_a_message_each() -> None:
         assert (await d.outcome()).value == ["x", "y"]
 
 
+@pytest.mark.parametrize("company", [False, True])
+async def test_a_message_that_cannot_be_read_is_an_error(company: bool) -> None:
+    """What the engine cannot read raises where it is received, and is no timeout."""
+
+    async def flow(ctx: Context) -> Any:
+        step = asyncio.ensure_future(ctx.step("a")) if company else None
+        await asyncio.sleep(0)
+        with pytest.raises(FlowError, match="pickled"):
+            await ctx.recv("t", timeout=60)
+        return step is not None and await step
+
+    with Engine(flow).dispatch() as d:
+        await d.settle()
+        places = {name: p for p, name in d.names.items()}
+        await d.complete(places["recv"], message="pickled", reason=Reason.FAILED)
+        if company:
+            await d.complete(places["a"], True)
+        assert (await d.outcome()).value is company
+
+
 async def test_a_recv_in_company_times_out_by_a_sleep() -> None:
     """Its timeout returns the default, and the reader stays for the next."""
 

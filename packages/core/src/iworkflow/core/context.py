@@ -327,10 +327,11 @@ class Context:
         Raises:
             ValueError: the topic or the timeout is not valid.
             Failure: type `DecodeError`: the message does not fit; it is consumed.
+            FlowError: type `DecodeError`: it was sent in no form that can be read; likewise.
         """
         check_name("topic", topic)
         limit = None if timeout is None else seconds("timeout", timeout, zero=True)
-        found = cast("dict[str, Any] | None", await self._run.receive(topic, limit))
+        found = cast("dict[str, Any] | None", value_of(await self._run.receive(topic, limit)))
         if found is None:
             return default
         return decode(found["message"], result_type, where=f"message of topic {topic!r}")

@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from iworkflow.core.flow.entry import Answer, Entry
-from iworkflow.core.jsonvalue import JsonValue
+from iworkflow.core.port import Outcome
 
 READER_GRACE = 0.05
 """A `recv` that shares the air waits this many seconds at least, for its reader to look."""
@@ -20,11 +20,11 @@ READER_GRACE = 0.05
 
 @dataclass(slots=True, eq=False)
 class Receipt:
-    """One `recv` of the flow: `answer` gets the message in brackets, or None for no message."""
+    """One `recv` of the flow: `answer` gets `{"message": value}`, or None for no message."""
 
     topic: str
     timeout: float | None
-    answer: Answer[JsonValue]
+    answer: Answer[Outcome]
     timer: Entry | None = None
     alone: Entry | None = None
     dropped: bool = False

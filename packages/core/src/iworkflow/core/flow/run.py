@@ -21,11 +21,11 @@ from iworkflow.core.flow.inbox import READER_GRACE, Inbox, Receipt, Topic
 from iworkflow.core.flow.loop import FlowLoop, FlowTask
 from iworkflow.core.flow.order import ORDER, OrderLog
 from iworkflow.core.flow.parking import Parked, left_over, mismatch, no_place_for_order, stalled
-from iworkflow.core.jsonvalue import JsonValue
 from iworkflow.core.port import (
     Completion,
     Host,
     Operation,
+    Outcome,
     Receive,
     RunInfo,
     SetState,
@@ -84,7 +84,7 @@ class FlowRun:
             self._issued.append(entry)
         return answer
 
-    def receive(self, topic: str, timeout: float | None) -> Awaitable[JsonValue]:
+    def receive(self, topic: str, timeout: float | None) -> Awaitable[Outcome]:
         """Wait for a message of the topic: `{"message": value}`, or None after `timeout`."""
         self._check_inside()
         receipt = Receipt(topic, timeout, Answer(loop=self.loop))
@@ -223,7 +223,7 @@ class FlowRun:
         topic = self._inbox.topic(receipt.topic)
         if alone and topic.reader is None:
             operation = Receive(topic.name, receipt.timeout)
-            receipt.alone = Entry(operation, lambda c: receipt.answer.set_result(c.outcome.value))
+            receipt.alone = Entry(operation, lambda c: receipt.answer.set_result(c.outcome))
             self._settle(receipt.alone)
         else:
             self._share(receipt, topic)
@@ -285,11 +285,11 @@ class FlowRun:
         receipt = topic.waiting.popleft()
         if receipt.timer is not None:
             self._drop(receipt.timer)
-        receipt.answer.set_result(completion.outcome.value)
+        receipt.answer.set_result(completion.outcome)
 
     def _expire(self, receipt: Receipt) -> None:
         self._leave_topic(receipt)
-        receipt.answer.set_result(None)
+        receipt.answer.set_result(Outcome())
 
     # Dropping.
 
