@@ -122,12 +122,14 @@ async def ticks(ctx: Context, times: int) -> int:
 
 
 async def carries(ctx: Context, size: int, how: str) -> Any:
-    """Carry so many characters: as an argument, a result, a state, a child's argument..."""
+    """Carry so many characters: as an argument, a state, a message, a child's argument..."""
     text = "x" * size
     try:
         match how:
             case "argument":
-                await ctx.step(steps.work, text)
+                await ctx.step("echo_text", text, result_type=str)
+            case "signal":
+                await ctx.signal(ctx.workflow_id, "text", text)
             case "state":
                 await ctx.set_state("text", text)
             case "outcome":

@@ -54,10 +54,14 @@ def gaps(shared: Shared, run: str) -> list[float]:
     return [after.at - last[before.call] for before, after in pairwise(begun)]
 
 
-async def seen(shared: Shared, run: str, what: str) -> Effect:
-    """Wait for the first line of one sort."""
-    await until(lambda: lines(shared, run, what), f"{run}: {what}")
-    return lines(shared, run, what)[0]
+async def seen(shared: Shared, run: str, what: str, *, key: str | None = None) -> Effect:
+    """Wait for the first line of one sort, and of one key if it is given."""
+
+    def found() -> list[Effect]:
+        return [e for e in lines(shared, run, what) if key in (None, e.key)]
+
+    await until(found, f"{run}: {what} {key or ''}")
+    return found()[0]
 
 
 async def past(moment: float) -> None:
