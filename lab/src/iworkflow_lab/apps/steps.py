@@ -113,6 +113,17 @@ async def crowd(ctx: Context, calls: list[tuple[str, str, dict[str, Any]]]) -> l
     )
 
 
+async def queues_up(ctx: Context, calls: list[tuple[str, str, dict[str, Any]]]) -> list[Any]:
+    """Run all these steps at once; say as state when they have had time to queue up."""
+    asked = asyncio.gather(
+        *(ctx.step(step, key, result_type=Any, **options) for step, key, options in calls)
+    )
+    for n in range(3):
+        await ctx.step(sorts.tenfold, n)
+    await ctx.set_state("queued", True)
+    return await asked
+
+
 async def ticks(ctx: Context, times: int) -> int:
     """Sleep now and then, and run a step that waits for nothing."""
     for _ in range(times):
@@ -154,6 +165,7 @@ FLOWS: list[Callable[..., Awaitable[Any]]] = [
     refuses,
     gives_up,
     crowd,
+    queues_up,
     ticks,
     carries,
 ]

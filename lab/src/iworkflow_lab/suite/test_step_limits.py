@@ -12,8 +12,8 @@ import pytest
 from iworkflow.core import Failure, FlowError, Reason
 from iworkflow_lab.engines.base import Arena
 from iworkflow_lab.suite.shared import Shared
-from iworkflow_lab.suite.stepping import APP, NARROW, begin, keys, past, peak, seen, target, tell
-from iworkflow_lab.suite.waits import held
+from iworkflow_lab.suite.stepping import APP, NARROW, begin, keys, past, peak, target, tell
+from iworkflow_lab.suite.waits import held, shows
 from iworkflow_lab.until import until
 
 Call = tuple[str, str, dict[str, Any]]
@@ -61,42 +61,41 @@ async def test_S25_a_full_pool_holds_up_no_other(shared: Shared) -> None:
     assert peak(arena.log.read("s25-full")) == 1
 
 
-ORDER = ["5 a", "3 a", "1 a", "3 b", "1 b", "5 b", "2 a", "4 a"]
+async def backlog(arena: Arena, run: str, *priorities: int | None) -> list[Any]:
+    """Fill the pool of one, and start runs of these priorities, each once the last one waits.
+
+    Each has three steps: of priority 4 and 2, and of none of its own. Then empty the pool.
+    """
+    hold = await begin(arena, f"{run}-hold", "work", "hold", pool="one")
+    await held(arena, f"{run}-hold", "hold")
+    handles: list[Any] = []
+    for n, priority in enumerate(priorities):
+        given = {"4": {"priority": 4}, "2": {"priority": 2}, "own": {}}
+        calls: list[Call] = [
+            ("busy", f"{n} {name}", {"pool": "one", **option}) for name, option in given.items()
+        ]
+        start = arena.client.start(target("queues_up"), calls, id=f"{run}-{n}", priority=priority)
+        handles.append(await start)
+        await shows(handles[-1], "queued", True)
+    arena.let_go(f"{run}-hold.hold")
+    await asyncio.gather(*(handle.result(timeout=30) for handle in [hold, *handles]))
+    return [e for e in arena.log.read() if e.step == "busy" and e.run in {h.id for h in handles}]
 
 
 async def test_S26_a_backlog_goes_by_priority(shared: Shared) -> None:
-    """Steps that wait for a pool of one run by their priority, then first come."""
-    arena = await shared.arena_of(APP)
-    holder = await begin(arena, "s26-holder", "work", "hold", pool="one")
-    await held(arena, "s26-holder", "hold")
-    calls: list[Call] = [("busy", key, {"pool": "one", "priority": int(key[0])}) for key in ORDER]
-    calls.append(("busy", "all are asked for", {"priority": 5}))
-    backlog = await arena.client.start(target("crowd"), calls, id="s26")
-    await until(lambda: keys(shared, "s26"), "the step without a pool begins")
-    arena.let_go("s26-holder.hold")
-    await backlog.result(timeout=30)
-    assert await holder.result(timeout=20) == "hold"
-    assert keys(shared, "s26") == ["all are asked for", *sorted(ORDER)]
-    assert peak([e for e in arena.log.read("s26") if e.key in ORDER]) == 1
+    """Steps that wait for a pool of one run by priority: their own, else their run's, else 3.
 
-
-async def test_S26_steps_inherit_the_priority_of_their_run(shared: Shared) -> None:
-    """In a backlog of several runs, those of the more urgent ones go first; 3 is the default."""
+    Of one priority, the first to come is the first to run.
+    """
     arena = await shared.arena_of(APP)
-    await begin(arena, "s26-other", "work", "hold", pool="one")
-    await held(arena, "s26-other", "hold")
-    handles: list[Any] = []
-    for priority in (5, None, 1, 4, 2):
-        run = f"s26-run-{priority}"
-        calls: list[Call] = [("busy", run, {"pool": "one"}), ("busy", f"{run} asked", {})]
-        start = arena.client.start(target("crowd"), calls, id=run, priority=priority)
-        handles.append(await start)
-        await seen(shared, run, "begin", key=f"{run} asked")
-    arena.let_go("s26-other.hold")
-    await asyncio.gather(*(handle.result(timeout=30) for handle in handles))
-    order = [e.key for e in arena.log.read() if e.what == "begin" and e.key.startswith("s26-run")]
-    inside = [key for key in order if not key.endswith("asked")]
-    assert inside == [f"s26-run-{priority}" for priority in (1, 2, None, 4, 5)]
+    effects = await backlog(arena, "s26", 5, None, 1)
+    order = [effect.key for effect in effects if effect.what == "begin"]
+    assert order == [
+        *("2 own", "0 2", "1 2", "2 2"),
+        *("1 own", "0 4", "1 4", "2 4"),
+        "0 own",
+    ]
+    assert peak(effects) == 1
 
 
 @pytest.mark.parametrize("step", ["busy", "sync_busy"])
