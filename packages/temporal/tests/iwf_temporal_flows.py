@@ -141,7 +141,7 @@ async def abandons(ctx: Context) -> str:
 
 
 async def attaches(ctx: Context, other: str) -> list[Any]:
-    target = Target(other.split("/")[0], "waits", str)
+    target = Target(other.split("/", maxsplit=1)[0], "waits", str)
     return [await ctx.child(target, id=other.split("/")[1])]
 
 

@@ -133,9 +133,7 @@ async def test_a_class_defined_next_to_the_flows(
     """The sandbox has its own copy of it; what comes back is of the one outside."""
     app = build(app_name)
     async with runtime().running(app):
-        handle = await client.start(
-            app.target(flows.typed), flows.Order("ada"), id=f"{app_name}-r"
-        )
+        handle = await client.start(app.target(flows.typed), flows.Order("ada"), id=f"{app_name}-r")
         assert await handle.result(timeout=30) == flows.Order("ADA", 2)
 
 
@@ -153,9 +151,7 @@ async def test_failed_flows(runtime: Start, app_name: str, client: TemporalClien
         assert (await lost.describe()).status is Status.FAILED
 
 
-async def test_errors_inside_a_flow(
-    runtime: Start, app_name: str, client: TemporalClient
-) -> None:
+async def test_errors_inside_a_flow(runtime: Start, app_name: str, client: TemporalClient) -> None:
     """Final, exhausted, out of time, too slow; a child that fails or is late; nobody there."""
     app = build(app_name)
     async with runtime().running(app):

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from temporalio import activity
 from temporalio.common import RawValue
+from temporalio.service import RPCError
 
 from iworkflow.core.definition import AppDefinition
 from iworkflow.core.errors import ErrorData, Reason
@@ -72,12 +73,7 @@ class StepActivity:
         operation = _operation(info, [converter.from_payload(arg.payload) for arg in args])
         if operation.name not in self._app.activities:
             raise self._strange(operation.name, info)
-        made = await self._made(operation, info)
-        if made.outcome is None:
-            raise _retry(made)
-        if made.outcome.error is not None:
-            raise FailedError(made.outcome.error, benign=made.benign)
-        return made.outcome.value
+        return await self._make(operation, info)
 
     async def hand_on(self) -> None:
         """End what runs, so that another worker makes the attempts anew."""
@@ -86,7 +82,7 @@ class StepActivity:
         if self._running:
             await asyncio.wait(self._running)
 
-    async def _made(self, operation: RunStep, info: activity.Info) -> Attempted:
+    async def _make(self, operation: RunStep, info: activity.Info) -> object:
         """Make the attempt in a task of its own, beaten for from its start to its end."""
         state = _state(info)
         loop = asyncio.get_running_loop()
@@ -100,9 +96,7 @@ class StepActivity:
         self._running.add(task)
         try:
             await _outlive(task)
-            return task.result()
-        except asyncio.CancelledError as cancelled:
-            raise _gone(str(cancelled)) from None
+            return await _report(pulse, _result_of(task))
         finally:
             self._running.discard(task)
             self._heart.end(pulse)
@@ -153,18 +147,49 @@ class Book:
 
 
 async def _outlive(task: asyncio.Task[Attempted]) -> None:
-    """Wait for the task, and pass a cancel on to it.
-
-    Temporal's core hears nothing of our beats and holds the attempt for dead after a while: what
-    it cancels for that alone goes on.
-    """
+    """Wait for the task, and pass a cancel on to it, unless Temporal's core only gave it up."""
     while not task.done():
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:
-            details = activity.cancellation_details()
-            if details is None or not details.timed_out:
+            if not _given_up():
                 task.cancel(_LOST)
+
+
+def _given_up() -> bool:
+    """Whether Temporal's core holds the attempt for dead.
+
+    It hears nothing of our beats, so it does after a while, and then passes on no result. The
+    server knows better.
+    """
+    details = activity.cancellation_details()
+    return details is not None and details.timed_out
+
+
+async def _report(pulse: Pulse, result: object) -> object:
+    """Give the result to Temporal: by way of its core, or past it."""
+    if _given_up():
+        try:
+            await _report_to_server(pulse, result)
+        except RPCError as error:
+            log.debug("the result of an attempt was not wanted: %s", error)
+    if isinstance(result, FailedError):
+        raise result
+    return result
+
+
+async def _report_to_server(pulse: Pulse, result: object) -> None:
+    if isinstance(result, FailedError):
+        await pulse.handle.fail(result)
+    else:
+        await pulse.handle.complete(result)
+
+
+def _result_of(task: asyncio.Task[Attempted]) -> object:
+    try:
+        return _result(task.result())
+    except asyncio.CancelledError as cancelled:
+        return _gone(str(cancelled))
 
 
 def _gone(why: str) -> FailedError:
@@ -174,7 +199,11 @@ def _gone(why: str) -> FailedError:
     return FailedError(ErrorData(text, Reason.FAILED), retry_in=retry, benign=True)
 
 
-def _retry(made: Attempted) -> FailedError:
+def _result(made: Attempted) -> object:
+    """Return the step's result, or the error that fails the attempt or the step."""
+    if made.outcome is not None:
+        error = made.outcome.error
+        return made.outcome.value if error is None else FailedError(error, benign=made.benign)
     assert made.state.error is not None
     assert made.state.next_at is not None
     wait = max(made.state.next_at - time.time(), 0.0)

@@ -219,7 +219,8 @@ class Link:
             RuntimeError: no worker of the run's app answers, or its code does not fit the run.
         """
         try:
-            return cast("JsonValue", await self._handle(workflow_id).query(STATE, key))
+            answer = await self._handle(workflow_id).query(STATE, key, rpc_timeout=_QUERY_TIME)
+            return cast("JsonValue", answer)
         except WorkflowQueryFailedError as error:
             raise RuntimeError(f"flow {workflow_id!r} cannot be asked: {error.message}") from error
         except RPCError as error:
@@ -266,7 +267,12 @@ class Link:
         return self.client.get_workflow_handle(workflow_id)
 
 
-_NO_WORKER = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.FAILED_PRECONDITION)
+_QUERY_TIME = timedelta(seconds=10)
+_NO_WORKER = (
+    RPCStatusCode.CANCELLED,  # what Temporal's client makes of its own timeout
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.FAILED_PRECONDITION,
+)
 
 
 def _turned(workflow_id: str, error: RPCError) -> Exception:

@@ -16,7 +16,11 @@ from weakref import WeakValueDictionary
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.bridge.proto.workflow_activation import RemoveFromCache, WorkflowActivation
+from temporalio.bridge.proto.workflow_activation import (
+    RemoveFromCache,
+    WorkflowActivation,
+    WorkflowActivationJob,
+)
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.client import Client
 from temporalio.worker import WorkflowInstance
@@ -60,17 +64,37 @@ class Ledger:
     def __init__(self) -> None:
         self.found: Callable[[Asked, str], object] = _ignore
         self._dispatches: WeakValueDictionary[str, Asked] = WeakValueDictionary()
+        self._instances: dict[str, WorkflowInstance] = {}
 
     def open(self, workflow_id: str, run_id: str) -> Asked:
         """Begin a dispatch; it is known for as long as somebody holds what this returns."""
         asked = self._dispatches[run_id] = Asked(workflow_id, run_id)
         return asked
 
+    def entered(self, run_id: str, instance: WorkflowInstance) -> None:
+        """Take note of a workflow that is in memory."""
+        self._instances[run_id] = instance
+
     def evicted(self, run_id: str, job: RemoveFromCache) -> None:
-        """Take note of why Temporal forgets a dispatch."""
+        """Take note of why Temporal forgets a workflow."""
+        self._instances.pop(run_id, None)
         asked = self._dispatches.get(run_id)
         if asked is not None and job.reason == RemoveFromCache.NONDETERMINISM:
             self.found(asked, job.message)
+
+    def close(self) -> None:
+        """End the workflows that a worker leaves in memory when it stops. It blocks.
+
+        Left to the garbage collector, clean-ups of their flows would run anywhere.
+        """
+        while self._instances:
+            run_id, instance = self._instances.popitem()
+            instance.activate(
+                WorkflowActivation(
+                    run_id=run_id,
+                    jobs=[WorkflowActivationJob(remove_from_cache=RemoveFromCache())],
+                )
+            )
 
 
 def _ignore(asked: Asked, message: str) -> None:
@@ -86,6 +110,7 @@ class WatchedInstance:
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         """Run the workflow as far as it goes."""
+        self._ledger.entered(act.run_id, self._inner)
         for job in act.jobs:
             if job.HasField("remove_from_cache"):
                 self._ledger.evicted(act.run_id, job.remove_from_cache)

@@ -96,8 +96,9 @@ class _Parts:
         self.steps = StepRunner(app, clock=WallClock(), max_payload=tuning.max_payload)
         self.heart = Heart(client)
         self.activity = StepActivity(app, self.steps, self.heart)
+        self.ledger = hosted.ledger
         self.reporter = Reporter(client, asyncio.get_running_loop())
-        hosted.ledger.found = self.reporter.found
+        self.ledger.found = self.reporter.found
         self.services = Services(app, Link(client), self.heart)
         self.workers = [
             _worker(
@@ -145,6 +146,7 @@ class _Parts:
             await self.services.hand_on()
             await asyncio.gather(*stops, return_exceptions=True)
             await asyncio.gather(*self.running, return_exceptions=True)
+            await asyncio.to_thread(self.ledger.close)
         finally:
             self.steps.close()
             await asyncio.to_thread(self.heart.stop)
