@@ -255,8 +255,8 @@ def test_an_output_that_cannot_be_written_to(
         (
             ["nowhere"],
             (
-                "no module 'nowhere', in this folder or installed; run the command in the folder that "
-                "holds it, or install its package"
+                "no module 'nowhere', in this folder or installed; run the command in the folder "
+                "that holds it, or install its package"
             ),
         ),
         (["json"], "module 'json' has no contracts; make them there with define_workflow_contract"),
@@ -267,8 +267,8 @@ def test_an_output_that_cannot_be_written_to(
         (
             ["wrong"],
             (
-                "cannot import 'wrong': ContractError: contract 'letter': workflow_id: field 'cod' is "
-                "not in Letter (fields: 'code'); did you mean 'code'? ("
+                "cannot import 'wrong': ContractError: contract 'letter': workflow_id: field 'cod' "
+                "is not in Letter (fields: 'code'); did you mean 'code'? ("
             ),
         ),
         (
@@ -348,8 +348,8 @@ def test_usage_that_is_wrong(
                 "written where integer is read\n"
                 "  old starter / new worker: it is no outcome for the reader: reason: integer is "
                 "written where string is read\n"
-                "  runs in flight: it is no outcome for the reader: reason: string is written where "
-                "integer is read"
+                "  runs in flight: it is no outcome for the reader: reason: string is written "
+                "where integer is read"
             ),
         ),
     ],

@@ -6,7 +6,7 @@ Three pairs meet while a change is rolled out:
 - an old starter and a new worker, where the worker went first;
 - runs in flight: begun under the old contract, they go on under the new worker, which reads
   their input and their messages again; parents read the recorded outcomes of their children
-  again, and new readers the states that were set.
+  again, and new readers the states that were set. What they cannot read fails or parks them.
 
 A message is never owed, but one that is sent has to be read. A query may always answer None, but
 one that answered must not fall silent.
@@ -217,12 +217,16 @@ class _Judge:
         old, new = self.old["states"], self.new["states"]
         if self.old["start"] != self.new["start"]:
             text = f"changed from {self.old['start']!r} to {self.new['start']!r}"
-            broken = {} if self.old["start"] is None else {Side.IN_FLIGHT: "they began elsewhere"}
+            broken = (
+                {}
+                if self.old["start"] is None
+                else {Side.IN_FLIGHT: "those that told their start are parked"}
+            )
             yield self._change("start", text, broken)
         for name in {**old, **new}:
             part = f"state {name!r}"
             if name not in new:
-                why = {Side.IN_FLIGHT: "those that were in it fail when they are replayed"}
+                why = {Side.IN_FLIGHT: "those that were in it are parked"}
                 yield self._change(part, "removed", why)
             elif name not in old:
                 yield self._change(part, "added")
@@ -234,7 +238,7 @@ class _Judge:
         for one in old["next"]:
             if one not in new["next"]:
                 kept = any(other in new["next"] for other in same.get(one, ()))
-                why = "those that went this way fail when they are replayed"
+                why = "those that went this way are parked"
                 broken = {} if kept else {Side.IN_FLIGHT: why}
                 yield self._change(part, f"{one!r} may no longer follow", broken)
         for one in new["next"]:
