@@ -5,7 +5,7 @@ from __future__ import annotations
 from iworkflow.core import AppDefinition, Context, Target
 
 
-def nothing(number: int) -> int:
+async def nothing(number: int) -> int:
     """Do nothing, durably."""
     return number
 

@@ -1,13 +1,12 @@
-"""The same on bare DBOS at its defaults: `python -m iworkflow_lab.bench.raw callee|caller URL`.
+"""The same on bare DBOS at its defaults: `python -m iworkflow_lab.bench.raw APP URL`.
 
-Both print `ready` and end when their standard input closes. The callee serves its queue; the
-caller runs both workflows and prints their times as JSON.
+Each process serves the queue of its app. It prints `ready`, and ends when its standard input
+closes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 import threading
@@ -25,7 +24,7 @@ async def echo(number: int) -> int:
 
 
 @DBOS.step(name="nothing")
-def nothing(number: int) -> int:
+async def nothing(number: int) -> int:
     """Do nothing, durably."""
     return number
 
@@ -47,7 +46,7 @@ async def steps(count: int) -> float:
     """Run steps one after the other."""
     begun = time.time()
     for n in range(count):
-        nothing(n)
+        await nothing(n)
     return (time.time() - begun) / count
 
 
@@ -63,22 +62,11 @@ def launch(name: str, url: str) -> None:
     DBOS.launch()
 
 
-async def serve(url: str) -> None:
-    """Be the callee."""
-    launch(CALLEE, url)
-    await DBOS.register_queue_async(CALLEE)
+async def serve(name: str, url: str) -> None:
+    """Serve the queue of an app."""
+    launch(name, url)
+    await DBOS.register_queue_async(name)
     print("ready", flush=True)
-    await asyncio.Event().wait()
-
-
-async def measure(url: str, hops: int, count: int) -> None:
-    """Be the caller, and print what it took."""
-    launch(CALLER, url)
-    print("ready", flush=True)
-    await (await DBOS.start_workflow_async(steps, 5)).get_result()
-    step = await (await DBOS.start_workflow_async(steps, count)).get_result()
-    child = await (await DBOS.start_workflow_async(children, hops)).get_result()
-    print(json.dumps({"child_round_trip": child, "sequential_step": step}), flush=True)
     await asyncio.Event().wait()
 
 
@@ -91,10 +79,7 @@ def _die_with_parent() -> None:
 def main(argv: list[str]) -> None:
     """Read the command line."""
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    if argv[0] == "callee":
-        asyncio.run(serve(argv[1]))
-    else:
-        asyncio.run(measure(argv[1], int(argv[2]), int(argv[3])))
+    asyncio.run(serve(argv[0], argv[1]))
 
 
 if __name__ == "__main__":
