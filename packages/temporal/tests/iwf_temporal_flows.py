@@ -219,3 +219,21 @@ async def chains(ctx: Context, count: int) -> list[list[str]]:
         return [await ctx.step(steps.slow, f"{name}{i}", 0.05) for i in range(count)]
 
     return list(await asyncio.gather(chain("a"), chain("b"), chain("c")))
+
+
+async def crowds(ctx: Context, pool: str | None, count: int) -> list[int]:
+    return list(
+        await asyncio.gather(*(ctx.step(steps.counted, n, 0.1, pool=pool) for n in range(count)))
+    )
+
+
+async def backlog(ctx: Context) -> int:
+    """One step that holds the pool, then a backlog whose priorities are the wrong way round."""
+    head = asyncio.ensure_future(ctx.step(steps.counted, 0, 1.5, pool="single"))
+    await ctx.sleep(0.3)
+    rest = [
+        ctx.step(steps.counted, priority, 0.01, pool="single", priority=priority)
+        for priority in (5, 5, 5, 1, 1, 1)
+    ]
+    await asyncio.gather(*rest)
+    return await head

@@ -93,3 +93,18 @@ async def beats() -> int | None:
         say("beaten")
         await asyncio.sleep(60)
     return last
+
+
+running: list[int] = [0]
+most: list[int] = [0]
+
+
+async def counted(number: int, seconds: float) -> int:
+    running[0] += 1
+    most[0] = max(most[0], running[0])
+    seen.append(str(number))
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        running[0] -= 1
+    return number

@@ -462,3 +462,48 @@ async def test_a_query_that_nobody_answers(client: TemporalClient, app_name: str
     handle = await client.start(Target(app_name, "waits"), id=f"{app_name}-r")
     with pytest.raises(RuntimeError, match=f"no worker of app '{app_name}' answers"):
         await handle.query("key")
+
+
+async def test_at_most_so_many_at_once(server: str, app_name: str, client: TemporalClient) -> None:
+    """A pool of two in a process of three: over all queues three, in the pool two."""
+    app = build(
+        app_name,
+        flows=[flows.crowds],
+        activities=[steps.counted],
+        pools={"paced": 2},
+        max_concurrent_steps=3,
+    )
+    steps.most[0] = steps.running[0] = 0
+    async with TemporalRuntime(server).running(app):
+        target = app.target(flows.crowds)
+        paced = await client.start(target, "paced", 10, id=f"{app_name}-r")
+        assert await paced.result(timeout=30) == list(range(10))
+        assert steps.most[0] == 2
+        both = [
+            await client.start(target, pool, 15, id=f"{app_name}-{pool}")
+            for pool in ("paced", None)
+        ]
+        for handle in both:
+            assert await handle.result(timeout=30) == list(range(15))
+        assert steps.most[0] == 3
+
+
+async def test_a_backlog_goes_by_priority(
+    server: str, app_name: str, client: TemporalClient
+) -> None:
+    """In a full pool the first priority is next; the server may have one task in hand."""
+    app = build(app_name, flows=[flows.backlog], activities=[steps.counted], pools={"single": 1})
+    async with TemporalRuntime(server).running(app):
+        handle = await client.start(app.target(flows.backlog), id=f"{app_name}-r")
+        assert await handle.result(timeout=30) == 0
+        assert steps.seen[0] == "0"
+        assert sorted(steps.seen[2:4]) == ["1", "1"]
+        assert sorted(steps.seen[5:]) == ["5", "5"]
+
+
+async def test_a_wide_fan_out(runtime: Start, app_name: str, client: TemporalClient) -> None:
+    """A hundred and fifty steps at once, by index."""
+    app = build(app_name, flows=[flows.crowds], activities=[steps.counted])
+    async with runtime().running(app):
+        handle = await client.start(app.target(flows.crowds), None, 150, id=f"{app_name}-r")
+        assert await handle.result(timeout=50) == list(range(150))

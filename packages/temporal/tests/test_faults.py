@@ -75,7 +75,8 @@ async def test_after_the_grace_a_step_goes_on_elsewhere(
     """A step that outlives the grace is cancelled, and the run goes on with another worker."""
     first = await spawn(TEST_WORKER="one", TEST_GRACE="0.2", TEST_SLOW="30")
     runs = [
-        await client.start(Target(app_name, "one_slow"), 0.5, id=f"{app_name}-{i}") for i in range(4)
+        await client.start(Target(app_name, "one_slow"), 0.5, id=f"{app_name}-{i}")
+        for i in range(4)
     ]
     await until(lambda: effects().count("begin-it") == 4)
     await spawn(TEST_WORKER="two")

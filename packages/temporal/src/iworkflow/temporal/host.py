@@ -106,6 +106,10 @@ class TemporalHost:
         """Keep the reason; the run waits in its workflow and stays `running`."""
         self.parked_why = why
 
+    async def look(self, place: int, operation: Receive) -> bool:
+        """Tell nothing: the history orders completions."""
+        return False
+
     async def record_order(self, place: int, order: Sequence[int]) -> None:
         """Do nothing: the history orders completions."""
 

@@ -1,8 +1,9 @@
 """The worker: the Temporal workers of one app in this process.
 
 One takes flows and steps from the app's task queue, one more each pool's steps, and one the
-adapter's own activities, without a limit of the steps'. How many steps run at once is core's to
-decide: an attempt takes its slot in the activity, before its time begins to count.
+adapter's own activities, without a limit of the steps'. How many steps are taken is one limit over
+those queues; which of them runs is core's to decide: an attempt takes its slot in the activity,
+before its time begins to count.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from iworkflow.temporal.names import pool_queue, service_queue
 from iworkflow.temporal.parking import Reporter
 from iworkflow.temporal.services import Services
 from iworkflow.temporal.settings import Settings, Tuning, connect
+from iworkflow.temporal.slots import QueueSlots, SharedLimit, tuner
 
 log = logging.getLogger("iworkflow.temporal")
 
@@ -100,6 +102,7 @@ class _Parts:
         self.reporter = Reporter(client, asyncio.get_running_loop())
         self.ledger.found = self.reporter.found
         self.services = Services(app, Link(client), self.heart)
+        limit = SharedLimit(app.max_concurrent_steps)
         self.workers = [
             _worker(
                 client,
@@ -108,16 +111,16 @@ class _Parts:
                 workflow_runner=runner,
                 activities=[self.activity.run, self.services.birth],
                 max_cached_workflows=tuning.max_cached_workflows,
-                max_concurrent_activities=app.max_concurrent_steps,
+                tuner=tuner(QueueSlots(limit, app.max_concurrent_steps)),
             ),
             *(
                 _worker(
                     client,
                     pool_queue(app.app, pool),
                     activities=[self.activity.run],
-                    max_concurrent_activities=min(limit, app.max_concurrent_steps),
+                    tuner=tuner(QueueSlots(limit, size)),
                 )
-                for pool, limit in app.pools.items()
+                for pool, size in app.pools.items()
             ),
             _worker(
                 client,
