@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
@@ -23,7 +24,8 @@ from iworkflow.dbos.active import Active, Run
 from iworkflow.dbos.client import Link
 from iworkflow.dbos.connecting import connector
 from iworkflow.dbos.dispatch import Asked, load
-from iworkflow.dbos.errors import FailedFlowError, LostRunError, unreachable
+from iworkflow.dbos.errors import FailedFlowError, LostRunError, is_gone, unreachable
+from iworkflow.dbos.giving_up import end_retries
 from iworkflow.dbos.host import DbosHost
 from iworkflow.dbos.notifier import queued
 from iworkflow.dbos.queue import QueueListener
@@ -63,6 +65,8 @@ class DbosWorker:
         self._undo: list[Callable[[], Awaitable[None]]] = []
         self._broken: asyncio.Future[BaseException] | None = None
         self._parts: _Parts | None = None
+        self.dbos: DBOS | None = None
+        """The engine, once it is launched."""
 
     async def start(self, app: AppDefinition) -> None:
         """Connect, launch DBOS, take over what silent workers left, and take runs.
@@ -86,7 +90,7 @@ class DbosWorker:
             self._undo.append(link.close)
             parts = self._parts = _Parts(app, link, executor, self._max_payload)
             self._undo.append(parts.close)
-            dbos = self._launch(location, parts)
+            dbos = self.dbos = self._launch(location, parts)
         queue = await DBOS.register_queue_async(
             app.app, polling_interval_sec=polling.queue, on_conflict="always_update"
         )
@@ -133,7 +137,7 @@ class DbosWorker:
         """Launch DBOS on this event loop, which it takes for its flows; the tables are there."""
         quiet.hush()
         dbos = DBOS(config=_config(location, parts))
-        self._undo.append(_destroy)
+        self._undo.append(partial(_destroy, dbos))
         for name in parts.app.flows:
             parts.register(name)
         if not parts.listener.polled:
@@ -145,6 +149,8 @@ class DbosWorker:
         return dbos
 
     def _break(self, error: BaseException) -> None:
+        if self.dbos is not None and is_gone(error):
+            end_retries(self.dbos)
         if self._broken is not None and not self._broken.done():
             self._broken.set_result(error)
 
@@ -291,11 +297,12 @@ def _config(location: Location, parts: _Parts) -> DBOSConfig:
     }
 
 
-async def _destroy() -> None:
+async def _destroy(dbos: DBOS) -> None:
     """End DBOS, in a thread: on the loop it would block what it waits for.
 
     DBOS has made its own thread pool the loop's; afterwards the loop gets a working one again.
     """
+    end_retries(dbos)
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix="asyncio"))
     await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
