@@ -306,6 +306,10 @@ async def test_C14_children_inherit_their_parents_priority(shared: Shared) -> No
     handle = await arena.client.start(target("ranks"), ids, priorities, id="c14", priority=4)
     for id in ids:
         await made(arena, id, "asked")
+    # A step that was asked for has come to its pool when a whole run has passed since.
+    later = await arena.client.start(target("refused"), "later", id="c14-later")
+    with pytest.raises(FlowError):
+        await later.result(timeout=20)
     got = [(await arena.client.handle(id).describe()).priority for id in ids]
     assert got == [5, 3, 4, 4, 1, 2]
     for id in [*ids, "c14-first"]:
