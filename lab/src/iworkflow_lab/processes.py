@@ -96,6 +96,25 @@ class Process:
         self._signal(signal.SIGKILL)
         await self._gone()
 
+    def freeze(self) -> None:
+        """SIGSTOP."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self._signal(signal.SIGCONT)
+
+    async def leave(self) -> None:
+        """SIGTERM; return once it says that it stops.
+
+        Raises:
+            WorkerDied: it did not say so.
+        """
+        self._signal(signal.SIGTERM)
+        line = await self.line(STOP_SECONDS)
+        if line != "stops":
+            raise WorkerDied(f"worker {self.name} printed {line!r} on SIGTERM:\n{self._tail()}")
+
     async def stop(self) -> None:
         """SIGTERM; SIGKILL and an error if it does not end in time.
 

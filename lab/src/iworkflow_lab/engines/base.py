@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from iworkflow.core import Client
+from iworkflow.core.steps import AttemptState
 from iworkflow_lab.capabilities import Capability
 from iworkflow_lab.effects import FOLDER, EffectLog
 from iworkflow_lab.gates import opened
@@ -35,8 +36,23 @@ class Worker(Protocol):
         """
         ...
 
+    async def leave(self) -> None:
+        """SIGTERM, or what comes nearest to it; return once it has taken notice.
+
+        `stop` or `done` then waits for its end.
+        """
+        ...
+
     async def stop(self) -> None:
-        """Let it end in an orderly way."""
+        """Let it end in an orderly way, and wait for that."""
+        ...
+
+    async def freeze(self) -> None:
+        """SIGSTOP, or what comes nearest to it: for its engine it is silent from now on."""
+        ...
+
+    async def thaw(self) -> None:
+        """SIGCONT: it goes on where it was, and does not know."""
         ...
 
     async def done(self) -> None:
@@ -57,6 +73,10 @@ class Store(Protocol):
 
     async def operations(self, run: str) -> int:
         """Return how many operations of any kind the run has recorded."""
+        ...
+
+    async def attempts(self, run: str) -> list[AttemptState]:
+        """Return how far the steps of the run are that have failed or beaten, in order."""
         ...
 
 
@@ -88,7 +108,12 @@ class Arena:
         self.log = EffectLog(folder / "effects.jsonl")
 
     async def worker(
-        self, app: str, *, silence: float | None = SILENCE, max_payload: int | None = None
+        self,
+        app: str,
+        *,
+        silence: float | None = SILENCE,
+        grace: float | None = None,
+        max_payload: int | None = None,
     ) -> Worker:
         """Start a worker of `module:attribute` and return once it takes runs.
 
@@ -96,6 +121,8 @@ class Arena:
             app: where the definition is.
             silence: after how many seconds it takes over from a silent worker; None leaves the
                 engine's own default.
+            grace: for how many seconds steps may go on once it has to stop; None leaves the
+                lab's own default.
             max_payload: the worker's limit of a value; None leaves the default.
         """
         raise NotImplementedError
@@ -111,6 +138,13 @@ class Arena:
     async def ruin(self) -> None:
         """Take from the workers, for good, what they cannot work without."""
         raise NotImplementedError
+
+    async def restart_server(self) -> None:
+        """Stop the server as a crash would, and start it again with what it has recorded.
+
+        The arena must have been asked for `alone`.
+        """
+        raise NotImplementedError("the engine has no server")
 
     def printed(self) -> str:
         """Return what the workers have logged so far."""
@@ -138,6 +172,11 @@ class EngineLab(Protocol):
         """Hold what all arenas share, for one run of the lab."""
         ...
 
-    def arena(self, folder: Path) -> AbstractAsyncContextManager[Arena]:
-        """Give a fresh store; whatever was started in it is gone at the end."""
+    def arena(self, folder: Path, *, alone: bool = False) -> AbstractAsyncContextManager[Arena]:
+        """Give a fresh store; whatever was started in it is gone at the end.
+
+        Args:
+            folder: where the effect log and the gates will be.
+            alone: whether the store needs a server of its own, which may be restarted.
+        """
         ...

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -11,10 +13,18 @@ import asyncpg
 
 from iworkflow.core import Client
 from iworkflow.core.engines import engine
+from iworkflow.core.steps import AttemptState
 from iworkflow_lab.capabilities import Capability
 from iworkflow_lab.engines.base import Arena
 from iworkflow_lab.engines.processes import ProcessArena
-from iworkflow_lab.servers import ServerError, create_database, drop_database, postgres
+from iworkflow_lab.servers import (
+    Postgres,
+    ServerError,
+    create_database,
+    drop_database,
+    own_postgres,
+    postgres,
+)
 
 DATABASE = "DBOS_SYSTEM_DATABASE_URL"
 """DBOS's own variable; the adapter follows it."""
@@ -34,21 +44,30 @@ class _Store:
         """Return how many operations of any kind the run has recorded."""
         return sum(name != "iwf.order" for name in await self._names(run))
 
+    async def attempts(self, run: str) -> list[AttemptState]:
+        """Return how far the steps of the run are that have failed or beaten."""
+        states = await self._read(
+            "SELECT state FROM iwf.attempt WHERE workflow_id = $1 ORDER BY place", run
+        )
+        return [AttemptState.from_json(json.loads(state)) for state in states]
+
     async def _names(self, run: str) -> list[str]:
+        return await self._read(
+            "SELECT function_name FROM dbos.operation_outputs WHERE workflow_uuid = $1", run
+        )
+
+    async def _read(self, query: str, run: str) -> list[str]:
         connection: Any = await cast("Any", asyncpg).connect(self._url)
         try:
-            rows = await connection.fetch(
-                "SELECT function_name FROM dbos.operation_outputs WHERE workflow_uuid = $1", run
-            )
+            return [str(row[0]) for row in await connection.fetch(query, run)]
         finally:
             await connection.close()
-        return [str(row["function_name"]) for row in rows]
 
 
 class DbosArena(ProcessArena):
     """A database of its own, and worker processes on it."""
 
-    def __init__(self, folder: Path, server: str, url: str, client: Client) -> None:
+    def __init__(self, folder: Path, server: Postgres, url: str, client: Client) -> None:
         self._server = server
         self._url = url
         super().__init__(folder, client, _Store(url), engine="dbos", environment={DATABASE: url})
@@ -59,7 +78,11 @@ class DbosArena(ProcessArena):
 
     async def ruin(self) -> None:
         """Drop the database."""
-        await drop_database(self._server, self._url)
+        await drop_database(self._server.url, self._url)
+
+    async def restart_server(self) -> None:
+        """Stop the server at once, without its clean-ups, and start it again."""
+        await asyncio.to_thread(self._server.restart)
 
 
 class DbosLab:
@@ -69,33 +92,39 @@ class DbosLab:
     declared: Mapping[Capability, str] = {}
 
     def __init__(self) -> None:
-        self._server: str | None = None
+        self._server: Postgres | None = None
 
     @property
     def server_url(self) -> str:
         """Where the server is, while it is held."""
-        if self._server is None:
-            raise ServerError("an arena of DBOS needs its server")
-        return self._server
+        with self._shared() as server:
+            return server.url
 
     @contextmanager
     def server(self) -> Generator[None]:
         """Hold a Postgres."""
-        with postgres() as url:
-            self._server = url
+        with postgres() as server:
+            self._server = server
             yield
             self._server = None
 
     @asynccontextmanager
-    async def arena(self, folder: Path) -> AsyncGenerator[Arena]:
+    async def arena(self, folder: Path, *, alone: bool = False) -> AsyncGenerator[Arena]:
         """Give a fresh database."""
-        url = await create_database(self.server_url)
-        try:
-            client = engine("dbos").client(url=url)
-            arena = DbosArena(folder, self.server_url, url, client)
+        with own_postgres() if alone else self._shared() as server:
+            url = await create_database(server.url)
             try:
-                yield arena
+                client = engine("dbos").client(url=url)
+                arena = DbosArena(folder, server, url, client)
+                try:
+                    yield arena
+                finally:
+                    await arena.close()
             finally:
-                await arena.close()
-        finally:
-            await drop_database(self.server_url, url)
+                await drop_database(server.url, url)
+
+    @contextmanager
+    def _shared(self) -> Generator[Postgres]:
+        if self._server is None:
+            raise ServerError("an arena of DBOS needs its server")
+        yield self._server

@@ -1,23 +1,27 @@
 """The memory engine under test: its workers live in the lab's own process.
 
 A KILL drops the driver and every task of a worker and keeps the store; what it had is offered
-to the other workers, and taken up by the next one that starts.
+to the other workers, and taken up by the next one that starts. A frozen worker runs on without
+knowing that its runs are taken from it, as a process does that was frozen and is awake again.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 from iworkflow.core import Client
-from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD
+from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD, loads
 from iworkflow.core.memory import MemoryClient, MemoryStore, RealClock
 from iworkflow.core.memory.store import Run, StoredRecord
 from iworkflow.core.memory.worker import MemoryWorker
 from iworkflow.core.runtime import Runtime
+from iworkflow.core.steps import AttemptState
 from iworkflow_lab.capabilities import Capability
 from iworkflow_lab.effects import FOLDER, Effect, EffectLog
 from iworkflow_lab.engines.base import SILENCE, WORKER_LOG, Arena, Worker
@@ -29,7 +33,11 @@ class _Worker:
 
     name = "in this process"
 
-    def __init__(self, store: MemoryStore, log: EffectLog, max_payload: int) -> None:
+    def __init__(
+        self, store: MemoryStore, log: EffectLog, *, grace: float, max_payload: int
+    ) -> None:
+        self._grace = grace
+        self._stopping: asyncio.Task[None] | None = None
         self.engine = MemoryWorker(store, max_payload=max_payload)
         self._runtime = Runtime(self.engine)
         self._store = store
@@ -51,12 +59,30 @@ class _Worker:
             self._log.append(Effect("kill", run=run.id, worker=str(os.getpid())))
         await self.engine.crash()
         await self._runtime.stop(0)
+        self._offer_all()
+
+    def _offer_all(self) -> None:
         for run in self._store.waiting_runs(self._app):
             self._store.offer(run)
 
+    async def leave(self) -> None:
+        self.over = True
+        self._stopping = asyncio.create_task(self._runtime.stop(self._grace))
+        await asyncio.sleep(0)
+
     async def stop(self) -> None:
         self.over = True
-        await self._runtime.stop(GRACE)
+        await self._runtime.stop(self._grace)
+
+    async def freeze(self) -> None:
+        runs = self.owned()
+        self.engine.freeze()
+        for run in runs:
+            run.owner = None
+        self._offer_all()
+
+    async def thaw(self) -> None:
+        self._store.join(self._app, self.engine)
 
     async def done(self) -> None:
         await self._runtime.done()
@@ -73,6 +99,11 @@ class _Store:
     async def operations(self, run: str) -> int:
         """Return how many operations of any kind the run has recorded."""
         return sum(record.kind != "order" for record in self._store.runs[run].history.values())
+
+    async def attempts(self, run: str) -> list[AttemptState]:
+        """Return how far the steps of the run are that have failed or beaten."""
+        books = sorted(self._store.runs[run].books.items())
+        return [AttemptState.from_json(cast("Any", loads(book))) for _, book in books]
 
 
 class _Refusing:
@@ -98,10 +129,20 @@ class MemoryArena(Arena):
         super().__init__(folder, client, store, engine="memory", environment={})
 
     async def worker(
-        self, app: str, *, silence: float | None = SILENCE, max_payload: int | None = None
+        self,
+        app: str,
+        *,
+        silence: float | None = SILENCE,
+        grace: float | None = None,
+        max_payload: int | None = None,
     ) -> Worker:
         """Start a worker; how long a silent one is waited for means nothing here."""
-        worker = _Worker(self._memory, self.log, max_payload or DEFAULT_MAX_PAYLOAD)
+        worker = _Worker(
+            self._memory,
+            self.log,
+            grace=GRACE if grace is None else grace,
+            max_payload=max_payload or DEFAULT_MAX_PAYLOAD,
+        )
         self._workers.append(worker)
         await worker.start(app)
         return worker
@@ -143,7 +184,7 @@ class MemoryLab:
         yield
 
     @asynccontextmanager
-    async def arena(self, folder: Path) -> AsyncGenerator[Arena]:
+    async def arena(self, folder: Path, *, alone: bool = False) -> AsyncGenerator[Arena]:
         """Give a fresh store."""
         with _environment(folder), _log_into(folder / WORKER_LOG):
             arena = MemoryArena(folder)

@@ -32,9 +32,21 @@ class ProcessWorker:
         await self.process.kill()
         self._log.append(Effect("kill", worker=self.process.name))
 
+    async def leave(self) -> None:
+        """SIGTERM; return once it says that it stops."""
+        await self.process.leave()
+
     async def stop(self) -> None:
         """Let it end in an orderly way."""
         await self.process.stop()
+
+    async def freeze(self) -> None:
+        """SIGSTOP."""
+        self.process.freeze()
+
+    async def thaw(self) -> None:
+        """SIGCONT."""
+        self.process.thaw()
 
     async def done(self) -> None:
         """Wait for its end.
@@ -72,10 +84,20 @@ class ProcessArena(Arena):
         super().__init__(folder, client, store, engine=engine, environment=environment)
 
     async def worker(
-        self, app: str, *, silence: float | None = SILENCE, max_payload: int | None = None
+        self,
+        app: str,
+        *,
+        silence: float | None = SILENCE,
+        grace: float | None = None,
+        max_payload: int | None = None,
     ) -> Worker:
         """Start a worker process of the app."""
-        given = {**self._settings, "silent_after": silence, "max_payload": max_payload}
+        given = {
+            **self._settings,
+            "silent_after": silence,
+            "grace": grace,
+            "max_payload": max_payload,
+        }
         settings = {name: value for name, value in given.items() if value is not None}
         process = await Process.start(
             ["iworkflow_lab.worker", self.engine, app, json.dumps(settings)],

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from temporalio.client import Client as RawClient
 
 from iworkflow.core import Client
 from iworkflow.core.engines import engine
+from iworkflow.core.steps import AttemptState
 from iworkflow_lab.capabilities import Capability
 from iworkflow_lab.engines.base import Arena
 from iworkflow_lab.engines.processes import ProcessArena
@@ -51,12 +53,48 @@ class _Store:
         history = await client.get_workflow_handle(run).fetch_history()
         return sum(event.event_type in kinds for event in history.events)
 
+    async def attempts(self, run: str) -> list[AttemptState]:
+        """Return how far the steps of the run are that have failed or beaten."""
+        client = await RawClient.connect(self._address)
+        described = await client.get_workflow_handle(run).describe()
+        pending = described.raw_description.pending_activities
+        beats = [activity.heartbeat_details.payloads for activity in pending]
+        states = [AttemptState.from_json(json.loads(beat[0].data)) for beat in beats if beat]
+        return [state for state in states if state.made or state.heartbeat is not None]
+
+
+class Server:
+    """The development server of an arena, with its files in the arena's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._port = free_port()
+        self._process: Process | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it is, also while it is stopped."""
+        return f"localhost:{self._port}"
+
+    async def start(self) -> None:
+        """Start it, or start it again."""
+        self._process = await Process.start(
+            ["iworkflow_lab.temporal_server", str(self._port), str(self._folder / "temporal.db")],
+            output=self._folder / "server.log",
+        )
+
+    async def stop(self) -> None:
+        """Stop it."""
+        if self._process is not None:
+            process, self._process = self._process, None
+            await process.stop()
+
 
 class TemporalArena(ProcessArena):
     """A server of its own, and worker processes on it."""
 
     def __init__(
-        self, folder: Path, address: str, client: Client, server: Process, cached: int | None
+        self, folder: Path, address: str, client: Client, server: Server, cached: int | None
     ) -> None:
         self._address = address
         self._server = server
@@ -76,6 +114,11 @@ class TemporalArena(ProcessArena):
     async def ruin(self) -> None:
         """Stop the server."""
         await self._server.stop()
+
+    async def restart_server(self) -> None:
+        """Stop the server and start it again, on its port and its file."""
+        await self._server.stop()
+        await self._server.start()
 
 
 class TemporalLab:
@@ -98,16 +141,13 @@ class TemporalLab:
         yield
 
     @asynccontextmanager
-    async def arena(self, folder: Path) -> AsyncGenerator[Arena]:
+    async def arena(self, folder: Path, *, alone: bool = False) -> AsyncGenerator[Arena]:
         """Give a fresh server."""
-        port = free_port()
-        server = await Process.start(
-            ["iworkflow_lab.temporal_server", str(port), str(folder / "temporal.db")],
-            output=folder / "server.log",
-        )
+        server = Server(folder)
+        await server.start()
         try:
-            client = engine("temporal").client(address=f"localhost:{port}")
-            arena = TemporalArena(folder, f"localhost:{port}", client, server, self._cached)
+            client = engine("temporal").client(address=server.address)
+            arena = TemporalArena(folder, server.address, client, server, self._cached)
             try:
                 yield arena
             finally:

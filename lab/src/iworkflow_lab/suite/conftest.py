@@ -71,3 +71,10 @@ async def arena(engine_lab: EngineLab, tmp_path: Path) -> AsyncIterator[Arena]:
     """A fresh store, a client and the power to start workers."""
     async with engine_lab.arena(tmp_path) as arena:
         yield arena
+
+
+@pytest.fixture
+async def arena_alone(engine_lab: EngineLab, tmp_path: Path) -> AsyncIterator[Arena]:
+    """Give the same over a server of its own, which may be restarted."""
+    async with engine_lab.arena(tmp_path, alone=True) as arena:
+        yield arena
