@@ -67,7 +67,7 @@ class Postgres:
         assert holder.stdin is not None
         print(order, file=holder.stdin, flush=True)
         if _line(holder) != order:
-            raise ServerError(f"the lab's Postgres did not {order}; see the messages above")
+            raise ServerError(f"the lab's Postgres did not {order}")
 
 
 @contextmanager
@@ -88,14 +88,15 @@ def postgres() -> Generator[Postgres]:
 @contextmanager
 def own_postgres() -> Generator[Postgres]:
     """Start a Postgres server, which may be stopped and started inside the block."""
-    holder = _start_holder(Path(tempfile.mkdtemp(prefix="iwf-lab-")))
-    try:
-        yield Postgres(_address(holder), holder)
-    finally:
-        _release(holder)
+    with tempfile.TemporaryFile("w+") as errors:
+        holder = _start_holder(Path(tempfile.mkdtemp(prefix="iwf-lab-")), errors)
+        try:
+            yield Postgres(_address(holder, errors), holder)
+        finally:
+            _release(holder)
 
 
-def _start_holder(folder: Path) -> subprocess.Popen[str]:
+def _start_holder(folder: Path, errors: IO[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "iworkflow_lab.servers", str(folder)],
         stdin=subprocess.PIPE,
@@ -107,10 +108,11 @@ def _start_holder(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def _address(holder: subprocess.Popen[str]) -> str:
+def _address(holder: subprocess.Popen[str], errors: IO[str]) -> str:
     line = _line(holder)
     if not line:
-        raise ServerError("the lab's Postgres did not start; see the messages above")
+        errors.seek(0)
+        raise ServerError(f"the lab's Postgres did not start:\n{errors.read()[-4000:].strip()}")
     return line
 
 
