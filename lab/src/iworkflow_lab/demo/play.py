@@ -75,12 +75,11 @@ class Stage:
 
     async def perform(self) -> Performance:
         """Run the whole demo and return what became of everyone."""
-        profiles = await self._arena.worker(IPROFILE)
-        worker = await self._arena.worker(OUTREACH)
+        profiles, worker = await asyncio.gather(*map(self._arena.worker, (IPROFILE, OUTREACH)))
         self._say(f"workers: ioutreach ({worker.name}), iprofile ({profiles.name})")
-        for one in self._everyone:
-            target = outreach.app.target(outreach.outreach)
-            await self._arena.client.start(target, one.lead, id=one.run)
+        target = outreach.app.target(outreach.outreach)
+        start = self._arena.client.start
+        await asyncio.gather(*(start(target, one.lead, id=one.run) for one in self._everyone))
         self._say(f"{len(self._everyone)} flows started, one for each organisation")
         await self._watch(worker)
         outcomes = await asyncio.gather(*(self._outcome(one) for one in self._everyone))
@@ -116,18 +115,19 @@ class Stage:
     async def _kill(self, worker: Worker) -> None:
         self._killed = True
         await worker.kill()
-        flying = recorded = 0
-        for one in self._everyone:
-            ended, in_flight = self._arena.log.at_kill(one.run)
-            steps = await self._arena.store.steps(one.run)
-            if in_flight or len(ended) > steps:
-                self._excused.add(one.run)
-            flying += len(in_flight)
-            recorded += await self._arena.store.operations(one.run)
+        found = await asyncio.gather(*(self._met(one.run) for one in self._everyone))
+        recorded, flying = (sum(column) for column in zip(*found, strict=True))
         self._say(f"SIGKILL of ioutreach ({worker.name}), and it is gone:")
         self._say(f"  {recorded} operations were recorded, {flying} steps were in flight")
         again = await self._arena.worker(OUTREACH)
         self._say(f"ioutreach started again ({again.name})")
+
+    async def _met(self, run: str) -> tuple[int, int]:
+        """Return what the kill met in a run: operations recorded, steps in flight."""
+        ended, in_flight = self._arena.log.at_kill(run)
+        if in_flight or len(ended) > await self._arena.store.steps(run):
+            self._excused.add(run)
+        return await self._arena.store.operations(run), len(in_flight)
 
     async def _outcome(self, one: Organisation) -> Row:
         steps = self._steps(one.run) + self._steps(f"{one.run}-p")
