@@ -7,6 +7,7 @@ words, quotes and line ends are names like any other.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,8 +32,14 @@ def diagram_of(manifest: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def visible(name: str) -> str:
+    r"""The name as it is drawn: control characters as their escapes, such as `\\n`."""
+    return "".join(repr(one)[1:-1] if unicodedata.category(one) == "Cc" else one for one in name)
+
+
 def escaped(name: str) -> str:
     """Write a name as the text of a label."""
+    name = visible(name)
     framed = f" {name} "
     around = zip(framed, name, framed[2:], strict=False)
     return "".join(
