@@ -10,7 +10,11 @@ from iworkflow.core.lockstep import require_core
 
 require_core("iworkflow-temporal")
 
-from iworkflow.temporal.discovery import engine  # noqa: E402 - the check comes first
+from iworkflow.temporal.versions import require_temporalio  # noqa: E402 - the checks come first
+
+require_temporalio()
+
+from iworkflow.temporal.discovery import engine  # noqa: E402
 from iworkflow.temporal.runtime import TemporalClient, TemporalRuntime  # noqa: E402
 
 __all__ = ["TemporalClient", "TemporalRuntime", "engine"]

@@ -93,11 +93,14 @@ def _unloadable(fn: Any) -> str | None:
 def restrictions(hosted: Hosted) -> SandboxRestrictions:
     """Pass everything through but the modules of flows.
 
-    Temporal warns of `asyncio.wait` and `as_completed`; in the flow loop they replay.
+    Temporal warns of `asyncio.wait` and `as_completed`; in the flow loop they replay. It lets a
+    module read the clock while it is imported, which is once for each run and each replay.
     """
     default = SandboxRestrictions.default
     members = default.invalid_module_members
     children = {name: one for name, one in members.children.items() if name != "asyncio"}
+    for name in ("time", "uuid"):
+        children[name] = replace(children[name], only_runtime=False)
     return replace(
         default,
         passthrough_modules=_AllBut([*hosted.modules, *hosted.packages]),
@@ -214,9 +217,15 @@ def refusal(hosted: Hosted, error: BaseException) -> str:
     where = f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""
     module = files.get(frames[-1].filename) if frames else ", ".join(sorted(hosted.modules))
     if isinstance(error, RestrictedWorkflowAccessError):
-        what = f"calls {error.qualified_name.removesuffix('.__call__')}() when it is imported"
-        remedy = "move the call into a step, or into a module that defines no flows"
+        what = f"uses {_called(error.qualified_name)} when it is imported"
+        remedy = "move that into a step, or into a module that defines no flows"
     else:
         what = f"cannot be imported: {type(error).__name__}: {error}"
         remedy = "move what fails into a module that defines no flows"
     return f"{where}flow module {module!r} {what}; Temporal's sandbox refuses that; {remedy}"
+
+
+def _called(name: str) -> str:
+    """Write a name of the sandbox's as in code: `time.time.__call__` is `time.time()`."""
+    plain, _, special = name.partition(".__")
+    return f"{plain}()" if special == "call__" else plain

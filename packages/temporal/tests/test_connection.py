@@ -1,0 +1,124 @@
+"""What a user reads when the server cannot be used."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+
+import iwf_temporal_flows as flows
+import pytest
+from temporalio.client import Client as RawClient
+
+from iworkflow.core import AppDefinition, engine
+from iworkflow.temporal import TemporalClient, TemporalRuntime, versions
+
+
+@pytest.fixture
+def nowhere() -> Iterator[str]:
+    """An address at which nobody listens, for as long as the test runs."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+async def told(address: str, **settings: object) -> str:
+    client = TemporalClient(address, **settings)  # type: ignore[arg-type]
+    with pytest.raises(ConnectionError) as caught:
+        await client.start(APP.target(flows.waits), id="any")
+    await client.close()
+    return str(caught.value)
+
+
+APP = AppDefinition("connected", flows=[flows.waits])
+
+
+async def test_a_server_that_is_down(nowhere: str) -> None:
+    """Client and runtime say the same: where, why, and what to do."""
+    expected = (
+        f"cannot reach Temporal at {nowhere} (connection refused); "
+        'run "iworkflow dev --temporal" or set TEMPORAL_ADDRESS'
+    )
+    assert await told(nowhere) == expected
+    runtime = TemporalRuntime(nowhere)
+    with pytest.raises(ConnectionError) as caught:
+        await runtime.start(APP)
+    assert str(caught.value) == expected
+    with pytest.raises(ConnectionError):
+        await runtime.done()
+
+
+async def test_the_environment_names_the_server(
+    nowhere: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Temporal's own variables count; an argument comes before them."""
+    monkeypatch.setenv("TEMPORAL_ADDRESS", nowhere)
+    client = engine("temporal").client()
+    with pytest.raises(ConnectionError, match=nowhere):
+        await client.__aenter__()
+
+
+async def test_a_namespace_that_is_missing(server: str) -> None:
+    """The error names it and the variable."""
+    assert await told(server, namespace="elsewhere") == (
+        f"cannot reach Temporal at {server} (no namespace 'elsewhere'); "
+        "create it or set TEMPORAL_NAMESPACE"
+    )
+
+
+async def test_tls_that_the_server_does_not_speak(server: str) -> None:
+    """The error says that it is TLS, and where to look."""
+    text = await told(server, tls=True)
+    assert text.startswith(f"cannot reach Temporal at {server} (TLS failed")
+    assert "check TEMPORAL_TLS" in text
+
+
+async def test_a_client_of_temporals(server: str, app_name: str) -> None:
+    """A client that the user has is used as it is, but for the values on the wire."""
+    raw = await RawClient.connect(server)
+    app = AppDefinition(app_name, flows=[flows.waits])
+    async with TemporalRuntime(client=raw).running(app), TemporalClient(client=raw) as client:
+        handle = await client.start(app.target(flows.waits), id=f"{app_name}-r")
+        await handle.signal("go", "went")
+        assert await handle.result(timeout=20) == "went"
+    with pytest.raises(ValueError, match="address and client are given"):
+        TemporalClient(server, client=raw)
+
+
+async def test_a_number_of_cached_workflows_that_is_none() -> None:
+    """It is refused when the runtime is made."""
+    with pytest.raises(ValueError, match="max_cached_workflows must be 0 or"):
+        TemporalRuntime(max_cached_workflows=-1)
+
+
+def test_another_version_of_temporalio(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused, with both versions and the command."""
+    versions.require_temporalio()
+    monkeypatch.setattr(versions.metadata, "version", lambda _: "1.36.0")
+    with pytest.raises(RuntimeError) as caught:
+        versions.require_temporalio()
+    assert str(caught.value) == (
+        "iworkflow-temporal works with temporalio 1.35, not 1.36.0; "
+        'run: pip install "temporalio==1.35.*"'
+    )
+
+
+async def test_two_workers_in_one_process(server: str, app_name: str) -> None:
+    """Two apps of two workers call each other, and stop on their own."""
+    one = AppDefinition(f"{app_name}-a", flows=[flows.attaches])
+    two = AppDefinition(f"{app_name}-b", flows=[flows.waits])
+    async with (
+        TemporalRuntime(server).running(one),
+        TemporalRuntime(server).running(two),
+        TemporalClient(server) as client,
+    ):
+        name = f"{app_name}-w"
+        handle = await client.start(
+            one.target(flows.attaches), f"{two.app}/{name}", id=f"{app_name}-r"
+        )
+        async with asyncio.timeout(20):
+            while not await client.list(id_prefix=name):
+                await asyncio.sleep(0.05)
+        await client.handle(name).signal("go", "across")
+        assert await handle.result(timeout=20) == ["across"]
+        assert (await client.handle(name).describe()).parent_id == handle.id
