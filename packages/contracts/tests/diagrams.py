@@ -40,7 +40,7 @@ NAMES = [
     "<b>bold</b>", "<br/>", "<script>alert(1)</script>",
     "line\nbreak", "tab\there", "carriage\rreturn", " leading", "trailing ", "a  b", "a - b",
     "привет мир", "状态", "حالة", "🎉 x", "e\u0301", "Ⅷ²", "\ufb01", "a\u00a0b", "a\u2028b",
-    "a\u200bb",     "\u202eabc", "ß", "İ", "x" * 300, "ä" * 120, "wörter " * 30 + "ende",
+    "a\u200bb", "\u202eabc", "ß", "İ", "x" * 300, "ä" * 120, "wörter " * 30 + "ende",
 ]  # fmt: skip
 
 
