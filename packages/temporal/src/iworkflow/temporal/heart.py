@@ -59,12 +59,12 @@ class Heart:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._loop = asyncio.new_event_loop()
         self._pulses: set[Pulse] = set()
         self._thread = threading.Thread(target=self._run, name="iworkflow-heart", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
+        self._loop = asyncio.new_event_loop()
         self._thread.start()
 
     def stop(self) -> None:

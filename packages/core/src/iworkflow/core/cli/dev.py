@@ -12,6 +12,8 @@ from iworkflow.core.cli.problems import Problem, pick_engine
 from iworkflow.core.cli.signals import on_stop
 from iworkflow.core.engines import DevEngine, installed
 
+_IF_ASKED = ("temporal",)
+
 
 def add_to(commands: Any, common: argparse.ArgumentParser) -> None:
     """Add the command to the parser."""
@@ -20,7 +22,15 @@ def add_to(commands: Any, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="run a server for development",
         description="Run the development servers of the engines installed, or of --engine, until "
-        "Ctrl-C. Prints where they are and what to set.",
+        "Ctrl-C; a Temporal server only if asked, or if there is no other. Prints where they are "
+        "and what to set.",
+    )
+    parser.add_argument(
+        "--temporal",
+        dest="engine",
+        action="store_const",
+        const="temporal",
+        help="the same as --engine temporal",
     )
     parser.set_defaults(run=run)
 
@@ -47,7 +57,8 @@ def _servers(name: str | None) -> list[DevEngine]:
         if not isinstance(chosen, DevEngine):
             raise Problem(f"engine {name!r} has no server for development")
         return [chosen]
-    found = [engine for engine in map(_load, installed()) if isinstance(engine, DevEngine)]
+    loaded = [engine for engine in map(_load, installed()) if isinstance(engine, DevEngine)]
+    found = [engine for engine in loaded if engine.name not in _IF_ASKED] or loaded
     if not found:
         names = ", ".join(map(repr, installed()))
         raise Problem(
