@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from datetime import timedelta
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from temporalio import workflow
 from temporalio.common import RawValue
@@ -51,7 +50,7 @@ class HostedFlows:
         flow = workflow.info().workflow_type
         if flow not in self.app.flows:
             raise self._unknown(flow)
-        info = await self._info(_values(args))
+        info = self._info(_values(args))
         asked = self.ledger.open(info.workflow_id, info.run_id)
         host = self._host = TemporalHost(info, self.tuning, self._inbox, asked)
         try:
@@ -75,7 +74,7 @@ class HostedFlows:
         key = _values(args)[0] if name == STATE else name
         return None if self._host is None else self._host.state.get(key)
 
-    async def _info(self, args: Sequence[JsonValue]) -> RunInfo:
+    def _info(self, args: Sequence[JsonValue]) -> RunInfo:
         info = workflow.info()
         return RunInfo(
             workflow_id=info.workflow_id,
@@ -87,23 +86,19 @@ class HostedFlows:
             priority=info.priority.priority_key or DEFAULT_PRIORITY,
             parent_id=None if info.parent is None else info.parent.workflow_id,
             deadline=runs.deadline_of(info.workflow_start_time, info.execution_timeout),
-            patches=await self._patches(),
+            patches=self._patches(),
         )
 
-    async def _patches(self) -> frozenset[str]:
+    def _patches(self) -> frozenset[str]:
         """Record the patches declared at the first dispatch, and read them at each later one.
 
-        A run whose app declared none then has no record, and must not ask for one now; one that
-        has it must read it, even if its app declares none any more.
+        Each is a marker of Temporal's own for a change of code. It is set as a deprecated one, so
+        that a run goes on under code that does not declare it any more.
         """
-        if not self.app.patches and not workflow.unsafe.is_replaying():
-            return frozenset()
-        if not workflow.patched(BIRTH):
-            return frozenset()
-        patches = await workflow.execute_local_activity(
-            BIRTH, schedule_to_close_timeout=timedelta(minutes=1)
-        )
-        return frozenset(cast("list[str]", patches))
+        markers = {id: f"{BIRTH}.{id}" for id in sorted(self.app.patches)}
+        for marker in markers.values():
+            workflow.deprecate_patch(marker)
+        return frozenset(id for id, marker in markers.items() if workflow.patched(marker))
 
     def _unknown(self, flow: str) -> UnknownFlowError:
         known = ", ".join(repr(name) for name in self.app.flows)

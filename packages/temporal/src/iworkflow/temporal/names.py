@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 BIRTH = "iwf.birth"
-"""The local activity, and the patch, that record which patches a run was born with."""
+"""The begin of the markers that record which patches a run was born with."""
 
 DESCRIBE = "iwf.describe"
 RESULT = "iwf.result"

@@ -1,4 +1,4 @@
-"""What the adapter does for its own flows in activities: births, and runs that are no child."""
+"""What the adapter does for its own flows in activities: runs that are no child of theirs."""
 
 from __future__ import annotations
 
@@ -7,29 +7,22 @@ from typing import Any
 
 from temporalio import activity
 
-from iworkflow.core.definition import AppDefinition
 from iworkflow.core.errors import ErrorData, FlowError, Reason
 from iworkflow.core.port import Outcome
 from iworkflow.temporal.client import Link
 from iworkflow.temporal.envelope import outcome_to_json
 from iworkflow.temporal.errors import FailedError, data_of
 from iworkflow.temporal.heart import Heart
-from iworkflow.temporal.names import BIRTH, DESCRIBE, RESULT
+from iworkflow.temporal.names import DESCRIBE, RESULT
 
 
 class Services:
     """The activities, over a client and the heart of this process."""
 
-    def __init__(self, app: AppDefinition, link: Link, heart: Heart) -> None:
-        self._app = app
+    def __init__(self, link: Link, heart: Heart) -> None:
         self._link = link
         self._heart = heart
         self._waiting: set[asyncio.Task[Any]] = set()
-
-    @activity.defn(name=BIRTH)
-    async def birth(self) -> list[str]:
-        """Tell which patches the app declares; called in the first dispatch of a run."""
-        return sorted(self._app.patches)
 
     @activity.defn(name=DESCRIBE)
     async def describe(self, workflow_id: str) -> object:

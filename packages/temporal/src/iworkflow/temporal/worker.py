@@ -101,7 +101,7 @@ class _Parts:
         self.ledger = hosted.ledger
         self.reporter = Reporter(client, asyncio.get_running_loop())
         self.ledger.found = self.reporter.found
-        self.services = Services(app, Link(client), self.heart)
+        self.services = Services(Link(client), self.heart)
         limit = SharedLimit(app.max_concurrent_steps)
         self.workers = [
             _worker(
@@ -109,7 +109,7 @@ class _Parts:
                 app.app,
                 workflows=[flows],
                 workflow_runner=runner,
-                activities=[self.activity.run, self.services.birth],
+                activities=[self.activity.run],
                 max_cached_workflows=tuning.max_cached_workflows,
                 tuner=tuner(QueueSlots(limit, app.max_concurrent_steps)),
             ),
