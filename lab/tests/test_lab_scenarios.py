@@ -54,6 +54,7 @@ def test_the_list_is_no_shorter_than_its_floor() -> None:
         ("d01 or D14", ["D01", "D14"]),
         ("faults and (F12 or F01) and not F01", ["F12"]),
         ("D01 and D02", []),
+        ("test_K01 or test_D14", ["D14", "K01"]),
     ],
 )
 def test_a_selection_is_by_words(expression: str, ids: list[str]) -> None:

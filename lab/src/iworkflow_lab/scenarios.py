@@ -28,7 +28,7 @@ class Scenario:
     @property
     def words(self) -> str:
         """What a selection is matched against."""
-        return f"{self.id} {self.group} {self.claim}".lower()
+        return f"test_{self.id} {self.group} {self.claim}".lower()
 
 
 @cache
