@@ -22,6 +22,7 @@ from iworkflow.core.port import (
     Completion,
     Operation,
     Outcome,
+    Receive,
     Record,
     RunInfo,
     RunStep,
@@ -79,6 +80,8 @@ class Dispatch:
         self.orders_written: list[list[int]] = []
         self.parked_why: str | None = None
         self.dead = False
+        self.full = False
+        """What a look answers."""
         self._futures: dict[int, asyncio.Future[Completion]] = {}
         self._place = 0
         app = AppDefinition(
@@ -102,6 +105,9 @@ class Dispatch:
         if isinstance(operation, Sleep) and place not in self.engine.history:
             self._record(place, Completion(Outcome(), self.now() + operation.seconds))
         return await self._futures[place]
+
+    async def look(self, place: int, operation: Receive) -> bool:
+        return self.full
 
     async def record_order(self, place: int, order: Sequence[int]) -> None:
         await asyncio.sleep(0)
@@ -469,6 +475,71 @@ async def test_a_message_that_cannot_be_read_is_an_error(company: bool) -> None:
         if company:
             await d.complete(places["a"], True)
         assert (await d.outcome()).value is company
+
+
+async def looks(ctx: Context) -> list[Any]:
+    """Wait for a message beside a step, for hardly any time, and for another."""
+    step = asyncio.ensure_future(ctx.step("a"))
+    first = await ctx.recv("t", timeout=0, default="none")
+    second = await ctx.recv("t", timeout=100, default="none")
+    return [first, second, await step]
+
+
+async def test_a_timeout_waits_for_a_look() -> None:
+    """A message that was there is not missed: the time is up, and the reader is still looking."""
+    with Engine(looks).dispatch() as d:
+        step, timer, reader = await kinds(d, "step", "sleep", "recv")
+        d.full = True
+        await d.complete(timer)
+        assert len(d.started) == 3, "the flow goes on only once the reader has looked"
+        d.engine.clock -= 2
+        await d.complete(reader, {"message": "there"})
+        *_, other = d.names
+        await d.complete(other, {"message": "next"})
+        await d.complete(step, "done")
+        assert (await d.task).value == ["there", "next", "done"]
+
+
+async def kinds(d: Dispatch, *kinds: str) -> list[int]:
+    """Let the flow start, and return the first place of each kind of operation."""
+    await d.settle()
+    return [next(p for p, o in d.started.items() if o.kind == kind) for kind in kinds]
+
+
+async def test_a_look_that_finds_what_came_late_ends_the_wait() -> None:
+    """What the look finds was sent after the time was up: it is left to the next `recv`."""
+    with Engine(looks).dispatch() as d:
+        step, timer, reader = await kinds(d, "step", "sleep", "recv")
+        d.full = True
+        await d.complete(timer)
+        await d.complete(reader, {"message": "late"})
+        await d.complete(step, "done")
+        assert (await d.task).value == ["none", "late", "done"]
+
+
+async def test_a_timeout_that_passed_while_nothing_ran_waits_for_a_look() -> None:
+    """After a crash, too, a message that was sent in time comes before the timeout."""
+    engine = Engine(looks)
+    with engine.dispatch() as d:
+        await d.settle()
+    engine.clock += 50
+    for at, first in [(engine.clock - 60, "mail"), (engine.clock, "none")]:
+        again = Engine(looks)
+        again.history, again.clock = dict(engine.history), engine.clock
+        with again.dispatch() as d:
+            step, timer, reader = await kinds(d, "step", "sleep", "recv")
+            d.full = True
+            d.finish(timer)
+            await d.settle()
+            again.clock = at
+            d.finish(reader, {"message": "mail"})
+            again.clock = engine.clock
+            await d.settle()
+            if first == "mail":
+                await d.complete(max(d.started), {"message": "next"})
+            await d.complete(step, "done")
+            second = "next" if first == "mail" else "mail"
+            assert (await d.task).value == [first, second, "done"]
 
 
 async def test_a_recv_in_company_times_out_by_a_sleep() -> None:

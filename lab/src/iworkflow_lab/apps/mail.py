@@ -87,6 +87,17 @@ async def topics(ctx: Context, names: list[str], count: int) -> dict[str, list[A
     return dict(zip(names, got, strict=True))
 
 
+async def looks_beside(ctx: Context, names: list[str], limit: float) -> list[Any]:
+    """Look into many topics at once, with little time, while a step goes on beside them."""
+    await ctx.step(held, "before")
+    beside = asyncio.create_task(ctx.step(held, "beside"))
+    looks = [ctx.recv(name, timeout=limit) for name in names]
+    got = list(await asyncio.gather(*looks))
+    await ctx.set_state("got", got)
+    await beside
+    return got
+
+
 async def one_then_next(ctx: Context) -> list[Any]:
     """Take a message, run a step on it, take the next one."""
     first = await ctx.recv("mail", result_type=str)
@@ -147,6 +158,7 @@ app = AppDefinition(
         late_beside,
         apart,
         topics,
+        looks_beside,
         one_then_next,
         sends,
         until_stopped,

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from iworkflow.core.flow.driver import drive
 from iworkflow.core.memory.host import MemoryHost
-from iworkflow.core.port import Completion, Operation, Outcome
+from iworkflow.core.port import Completion, Operation, Outcome, Receive, Sleep
 from iworkflow.core.testing import Executed, FlowTest, RandomSchedule, Recorded
 from iworkflow_lab.programs.interpreter import Node, app, interpret
 
@@ -105,9 +105,15 @@ class _Replay(MemoryHost):
 
     async def perform(self, place: int, operation: Operation) -> Completion:
         """Leave in the air what the run had in the air when it ended."""
+        if place in self.history and isinstance(operation, Sleep):
+            return self.history[place].completion
         if place in self.history:
             raise Broken(f"operation {place} is recorded, and was performed again")
         return await asyncio.get_running_loop().create_future()
+
+    async def look(self, place: int, operation: Receive) -> bool:
+        """Find nothing: what the run found is recorded."""
+        return False
 
     async def record_order(self, place: int, order: Sequence[int]) -> None:
         """Refuse: a whole history holds every choice."""

@@ -154,6 +154,23 @@ async def test_M06_a_message_waits_for_its_reader(shared: Shared) -> None:
     assert arena.log.ended("m06") == noted("early") | {("held", "before"): 1}
 
 
+@pytest.mark.parametrize("limit", [0, 0.01])
+async def test_M06_however_short_the_wait(shared: Shared, limit: float) -> None:
+    """Nor is it missed where a `recv` shares the air with others and waits for hardly a moment."""
+    arena = await shared.arena_of(APP)
+    names = [f"topic-{n}" for n in range(50)]
+    run = f"m06-{limit}"
+    handle = await arena.client.start(target("looks_beside"), [*names, "empty"], limit, id=run)
+    await held(arena, run, "before")
+    for name in names:
+        await handle.signal(name, name)
+    arena.let_go(f"{run}.before")
+    await shows(handle, "got", [*names, None])
+    arena.let_go(f"{run}.beside")
+    assert await handle.result(timeout=20) == [*names, None]
+    assert arena.log.ended(run) == {("held", "before"): 1, ("held", "beside"): 1}
+
+
 async def test_M07_a_message_before_the_flow_is_refused(shared: Shared) -> None:
     """Sent before the flow exists: `not-found`; started later, the flow gets nothing of it."""
     arena = await shared.arena_of(APP)

@@ -134,9 +134,10 @@ class AwaitRun:
 class Receive:
     """Take the oldest unread message of a topic.
 
-    Completes with `{"message": value}`, or with None when `timeout` seconds passed. Taking the
-    message and recording the completion count as one: performed again after a crash, the
-    operation takes the same message.
+    Completes with `{"message": value}`, at the time at which the message was sent, or with None
+    when `timeout` seconds passed: a message that was sent later is left. Taking the message and
+    recording the completion count as one: performed again after a crash, the operation takes
+    the same message.
     """
 
     kind: ClassVar[str] = "recv"
@@ -272,6 +273,15 @@ class Host(Protocol):
         What an operation says about being performed again holds here. A cancel ends what runs
         and records nothing. What it raises is the engine's own trouble: it ends the dispatch
         and never reaches the flow.
+        """
+        ...
+
+    async def look(self, place: int, operation: Receive) -> bool:
+        """Tell whether a `Receive` that is being performed has, or now gets, a message.
+
+        False says that no message that was sent before the call is there for it; true, that it
+        completes. It may be called before the engine has begun with the operation, not after
+        `perform` has returned, and never where `orders` is false.
         """
         ...
 

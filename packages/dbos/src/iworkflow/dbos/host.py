@@ -112,7 +112,13 @@ class DbosHost:
             if isinstance(operation, Receive) and not self.leaving:
                 await asyncio.shield(self._inbox.release(place))
             raise
+        finally:
+            self._inbox.forget(place)
         return unpack(envelope).completion
+
+    async def look(self, place: int, operation: Receive) -> bool:
+        """Tell whether a `Receive` that is being performed has, or now gets, a message."""
+        return await self._inbox.look(place)
 
     async def record_order(self, place: int, order: Sequence[int]) -> None:
         """Record an order of deliveries."""
@@ -166,6 +172,10 @@ class DbosHost:
             raise
 
     async def _carry_out(self, place: int, operation: Operation) -> Envelope:
+        if isinstance(operation, Receive):
+            self.untidy = True
+            taken = await self._inbox.take(place, operation)
+            return pack(operation, taken.outcome, taken.at)
         return pack(operation, await self._outcome(place, operation), time.time())
 
     async def _outcome(self, place: int, operation: Operation) -> Outcome:
@@ -177,14 +187,11 @@ class DbosHost:
                     return await self._start_child(place, operation)
                 case AwaitRun():
                     return await self._link.result(operation.name)
-                case Receive():
-                    self.untidy = True
-                    return await self._inbox.take(place, operation)
                 case SendSignal():
                     return await self._send(place, operation)
                 case SetState():
                     await DBOS.set_event_async(operation.name, operation.value)
-                case ReadClock() | Sleep():
+                case ReadClock() | Sleep() | Receive():
                     pass
         except FlowError as error:
             return Outcome(error=_data(error))

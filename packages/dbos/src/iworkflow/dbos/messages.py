@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from iworkflow.core.jsonvalue import JsonValue
 from iworkflow.core.port import Outcome, Receive
@@ -39,7 +39,7 @@ oldest AS MATERIALIZED (
 taken AS (
     UPDATE dbos.notifications n SET consumed = true, consumed_by_function_id = $3
     FROM oldest WHERE n.message_uuid = oldest.message_uuid AND NOT n.consumed
-    RETURNING n.message_uuid, n.message, n.serialization),
+    RETURNING n.message_uuid, n.message, n.serialization, n.created_at_epoch_ms),
 kept AS (
     INSERT INTO iwf.claim (workflow_id, place, topic, until, message_uuid)
     SELECT $1, $3, $4, term.until, (SELECT message_uuid FROM taken) FROM term
@@ -48,10 +48,12 @@ kept AS (
             OR term.until IS NOT NULL AND NOT EXISTS (SELECT 1 FROM held))
     ON CONFLICT (workflow_id, place) DO UPDATE SET message_uuid = EXCLUDED.message_uuid),
 found AS (
-    SELECT message, serialization FROM taken
+    SELECT message, serialization, created_at_epoch_ms FROM taken
     UNION ALL
-    SELECT n.message, n.serialization FROM held JOIN dbos.notifications n USING (message_uuid))
-SELECT EXISTS (SELECT 1 FROM run) AS ours, term.until, found.message, found.serialization
+    SELECT n.message, n.serialization, n.created_at_epoch_ms
+    FROM held JOIN dbos.notifications n USING (message_uuid))
+SELECT EXISTS (SELECT 1 FROM run) AS ours, term.until, found.message, found.serialization,
+    found.created_at_epoch_ms AS sent
 FROM term LEFT JOIN found ON true
 """
 
@@ -75,6 +77,39 @@ WHERE message_uuid IN (SELECT message_uuid FROM claim)
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """What a wait for a message came to, and the time of that: a message's is its sending."""
+
+    outcome: Outcome
+    at: float
+
+
+@dataclass(slots=True)
+class _Wait:
+    """A wait that goes on at a place, and those who ask what it finds."""
+
+    asking: list[asyncio.Future[bool]] = field(default_factory=list["asyncio.Future[bool]"])
+    woken: asyncio.Event | None = None
+    over: bool = False
+
+    def ask(self) -> asyncio.Future[bool]:
+        asked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.asking.append(asked)
+        if self.over:
+            self.answer(found=True)
+        elif self.woken is not None:
+            self.woken.set()
+        return asked
+
+    def take(self) -> list[asyncio.Future[bool]]:
+        asking, self.asking = self.asking, []
+        return asking
+
+    def answer(self, *, found: bool) -> None:
+        _answer(self.take(), found=found)
+
+
+@dataclass(frozen=True, slots=True)
 class Owner:
     """An execution of a run: the run, and the token by which DBOS knows the execution."""
 
@@ -90,28 +125,47 @@ class Inbox:
         self._wakeups = wakeups
         self._owner = owner
         self._taking = asyncio.Lock()
+        self._waits: dict[int, _Wait] = {}
         self.used = False
         """Whether a claim may have been written."""
 
-    async def take(self, place: int, operation: Receive) -> Outcome:
+    async def take(self, place: int, operation: Receive) -> Taken:
         """Wait for the oldest unread message of the topic and claim it for the place.
 
         Raises:
             LostRunError: another execution owns the run by now.
         """
         self.used = True
-        wait = operation.timeout
-        until = None if wait is None else time.time() + wait
-        with self._wakeups.message_of(self._owner.workflow_id, operation.name) as woken:
+        wait = self._waits.setdefault(place, _Wait())
+        try:
+            return await self._take(place, operation, wait)
+        finally:
+            wait.over = True
+            wait.answer(found=True)
+
+    async def _take(self, place: int, operation: Receive, wait: _Wait) -> Taken:
+        limit = operation.timeout
+        until = None if limit is None else time.time() + limit
+        with self._wakeups.message_of(self._owner.workflow_id, operation.name) as wait.woken:
             while True:
-                woken.clear()
+                wait.woken.clear()
+                asking = wait.take()
                 over = until is not None and time.time() >= until
-                until, outcome = await self._try(place, operation.name, until)
-                if outcome is not None:
-                    return outcome
+                until, taken = await self._try(place, operation.name, until)
+                _answer(asking, found=taken is not None)
+                if taken is not None:
+                    return taken
                 if over and until is not None and time.time() >= until:
-                    return Outcome(None)
-                await _wait(woken, until)
+                    return Taken(Outcome(None), until)
+                await _wait(wait.woken, until)
+
+    async def look(self, place: int) -> bool:
+        """Tell whether the wait at the place has, or now gets, a message."""
+        return await self._waits.setdefault(place, _Wait()).ask()
+
+    def forget(self, place: int) -> None:
+        """Forget the wait at a place that is over and recorded."""
+        self._waits.pop(place, None)
 
     async def release(self, place: int) -> None:
         """Give back what was taken for a place whose operation was cancelled."""
@@ -119,17 +173,24 @@ class Inbox:
 
     async def _try(
         self, place: int, topic: str, until: float | None
-    ) -> tuple[float | None, Outcome | None]:
+    ) -> tuple[float | None, Taken | None]:
         async with self._taking:
             row = await self._database.row(_TAKE, *self._key(), place, topic, until)
         if row is None or not row["ours"]:
             raise LostRunError(self._owner.workflow_id)
         if row["message"] is None:
             return row["until"], None
-        return row["until"], _read(topic, row["message"], row["serialization"])
+        outcome = _read(topic, row["message"], row["serialization"])
+        return row["until"], Taken(outcome, (row["sent"] - 1) / 1000)
 
     def _key(self) -> tuple[str, str]:
         return self._owner.workflow_id, self._owner.token
+
+
+def _answer(asking: list[asyncio.Future[bool]], *, found: bool) -> None:
+    for asked in asking:
+        if not asked.done():
+            asked.set_result(found)
 
 
 def _read(topic: str, message: str, serialization: str | None) -> Outcome:

@@ -6,6 +6,7 @@ import asyncio
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from iworkflow.core.flow.loop import FlowFuture, T
 from iworkflow.core.port import (
@@ -17,6 +18,9 @@ from iworkflow.core.port import (
     Sleep,
 )
 
+if TYPE_CHECKING:
+    from iworkflow.core.flow.inbox import Topic
+
 _INTERRUPTIBLE = (RunStep, AwaitRun, Receive, Sleep)
 
 
@@ -26,7 +30,9 @@ class Entry:
 
     `deliver` hands its completion to the flow. `noticed` says whether the flow could notice the
     completion now: a reader whose topic nobody waits for is in the air, but not noticed.
-    `recorded` is what the history holds; of a sleep, it may lie in the future.
+    `recorded` is what the history holds; of a sleep, it may lie in the future. `limits` is set
+    in a timer that ends a wait for a topic: it completes only after a look that found nothing;
+    `ended` is its completion until then.
     """
 
     operation: Operation
@@ -35,6 +41,8 @@ class Entry:
     task: asyncio.Task[Completion] | None = None
     recorded: Completion | None = None
     completion: Completion | None = None
+    limits: Topic | None = None
+    ended: Completion | None = None
     dropped: bool = False
     noticed: bool = True
 

@@ -3,11 +3,14 @@
 A `recv` that is alone in the air is one operation of the engine, with its timeout. Where other
 operations are in the air, a `recv` may lose against them and must then have consumed nothing;
 and several may wait for one topic. There, one reader a topic takes messages for whoever waits,
-timeouts are sleeps, and a reader that nobody waits for keeps its message.
+timeouts are sleeps, and a reader that nobody waits for keeps its message. A timeout counts once
+its time is up and the reader has looked and found nothing that was sent before: however slow the
+engine is, a message that was there is not missed.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -15,7 +18,7 @@ from iworkflow.core.flow.entry import Answer, Entry
 from iworkflow.core.port import Outcome
 
 READER_GRACE = 0.05
-"""A `recv` that shares the air waits this many seconds at least, for its reader to look."""
+"""Seconds that a shared `recv` waits at least for its reader, where the engine cannot be asked."""
 
 
 @dataclass(slots=True, eq=False)
@@ -37,6 +40,12 @@ class Topic:
     name: str
     waiting: deque[Receipt] = field(default_factory=deque[Receipt])
     reader: Entry | None = None
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def move(self) -> None:
+        """Wake whoever waits for the reader to be started or to be done with."""
+        self.moved.set()
+        self.moved = asyncio.Event()
 
 
 class Inbox:

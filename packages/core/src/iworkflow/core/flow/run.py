@@ -12,12 +12,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
 from iworkflow.core.flow.entry import Air, Answer, Entry
 from iworkflow.core.flow.inbox import READER_GRACE, Inbox, Receipt, Topic
+from iworkflow.core.flow.limits import Limits
 from iworkflow.core.flow.loop import FlowLoop, FlowTask
 from iworkflow.core.flow.order import ORDER, OrderLog
 from iworkflow.core.flow.parking import Parked, left_over, mismatch, no_place_for_order, stalled
@@ -49,6 +50,7 @@ class FlowRun:
         self.loop = FlowLoop(self, start=start)  # type: ignore[abstract]  # what is left refuses
         self._air = Air()
         self._inbox = Inbox()
+        self._limits = Limits(host, self._air)
         self._order = OrderLog(host.history)
         self._issued: list[Entry | Receipt] = []
         self._unstarted: deque[Entry] = deque()
@@ -202,7 +204,8 @@ class FlowRun:
             if parked is not None:
                 raise parked
             entry.recorded = record.completion
-            if not isinstance(entry.operation, Sleep) or record.completion.at <= self.host.now():
+            end = record.completion.at if isinstance(entry.operation, Sleep) else 0.0
+            if entry.limits is None and end <= self.host.now():
                 entry.completion = record.completion
         if entry.completion is None:
             self._unstarted.append(entry)
@@ -231,11 +234,17 @@ class FlowRun:
     def _share(self, receipt: Receipt, topic: Topic) -> None:
         topic.waiting.append(receipt)
         if receipt.timeout is not None:
-            delay = max(receipt.timeout, READER_GRACE)
-            receipt.timer = Entry(Sleep(delay), lambda _: self._expire(receipt))
+            receipt.timer = self._limit(receipt, receipt.timeout, topic)
             self._settle(receipt.timer)
         if topic.reader is not None:
             self._air.notice(topic.reader, True)
+
+    def _limit(self, receipt: Receipt, timeout: float, topic: Topic) -> Entry:
+        delay = timeout if self.host.orders else max(timeout, READER_GRACE)
+        timer = Entry(Sleep(delay), lambda _: self._expire(receipt))
+        if self.host.orders:
+            timer.limits = topic
+        return timer
 
     def _read(self, topic: Topic) -> None:
         topic.reader = Entry(Receive(topic.name), lambda c: self._hand_out(topic, c))
@@ -277,11 +286,14 @@ class FlowRun:
         if self.host.orders:
             self._order.delivered(entry.place, ambiguous=self._air.noticed > 1)
         self._air.remove(entry)
+        if entry.limits is not None:
+            self._drop(entry)  # it may have been delivered before its own look was over
         self.loop.advance(entry.completion.at)
         entry.deliver(entry.completion)
 
     def _hand_out(self, topic: Topic, completion: Completion) -> None:
         topic.reader = None
+        topic.move()
         receipt = topic.waiting.popleft()
         if receipt.timer is not None:
             self._drop(receipt.timer)
@@ -346,6 +358,7 @@ class FlowRun:
             self._last_state = entry.task
         self._running.add(entry.task)
         entry.task.add_done_callback(partial(self._performed, entry))
+        self._read_by(entry, Topic.move)
 
     async def _perform(self, entry: Entry, after: asyncio.Task[Completion] | None) -> Completion:
         """Perform the operation; states are set one after another, in their order."""
@@ -353,7 +366,17 @@ class FlowRun:
             await asyncio.wait([after])
             if entry.dropped:
                 raise asyncio.CancelledError
-        return await self.host.perform(entry.place, entry.operation)
+        completion = await self.host.perform(entry.place, entry.operation)
+        if entry.limits is not None:
+            await self._limits.settled(entry, completion)
+        return completion
+
+    def _read_by(self, entry: Entry, call: Callable[[Topic], None]) -> None:
+        """Call with the topic that the entry is the reader of, if it is one."""
+        if isinstance(entry.operation, Receive):
+            topic = self._inbox.topic(entry.operation.name)
+            if topic.reader is entry:
+                call(topic)
 
     def _performed(self, entry: Entry, task: asyncio.Task[Completion]) -> None:
         self._running.discard(task)
@@ -364,8 +387,10 @@ class FlowRun:
                 )
         elif task.exception() is not None:
             self._trouble = self._trouble or task.exception()
-        elif not entry.dropped:
+        elif not entry.dropped and entry.completion is None:
             entry.completion = task.result()
+            at = entry.completion.at
+            self._read_by(entry, lambda topic: self._limits.offer_ended(topic, at))
             self._air.offer(entry)
         self._wake.set()
 

@@ -129,6 +129,11 @@ class MemoryHost:
         """Keep the reason for whoever asks."""
         self.parked_why = why
 
+    async def look(self, place: int, operation: Receive) -> bool:
+        """Tell whether the operation has, or now gets, a message."""
+        taken = place in self._run.history or place in self._claims
+        return taken or self._unclaimed(operation.name, None) is not None
+
     async def record_order(self, place: int, order: Sequence[int]) -> None:
         """Record an order of deliveries."""
         await self._reached(place, _ORDER, Moment.BEFORE)
@@ -247,17 +252,22 @@ class MemoryHost:
         while True:
             message = self._claim(place, operation.name, until)
             if message is not None:
-                return Outcome({"message": cast("JsonValue", loads(message.value))}), self.now()
+                return Outcome({"message": cast("JsonValue", loads(message.value))}), message.at
             if until is not None and self.now() >= until:
                 return Outcome(), until
             await self._run.arrived.wait(self._store.clock, until)
             self._check_alive()
 
     def _claim(self, place: int, topic: str, until: float | None) -> StoredMessage | None:
+        message = self._unclaimed(topic, until)
+        if message is not None:
+            self._claims[place] = message
+        return message
+
+    def _unclaimed(self, topic: str, until: float | None) -> StoredMessage | None:
         taken = {claim.number for claim in self._claims.values()}
         for message in self._run.inbox.get(topic, ()):
             if message.number not in taken and (until is None or message.at <= until):
-                self._claims[place] = message
                 return message
         return None
 
