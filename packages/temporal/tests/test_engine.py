@@ -15,7 +15,7 @@ import pytest
 from temporalio.client import Client as RawClient
 
 from iworkflow.core import AppDefinition, FlowError, Reason, Status, Target
-from iworkflow.temporal import TemporalClient, TemporalRuntime
+from iworkflow.temporal import TemporalClient, TemporalRuntime, host
 
 Start = Callable[..., TemporalRuntime]
 
@@ -417,12 +417,12 @@ async def test_a_change_that_does_not_fit_parks_the_run(
 
 
 async def test_the_clock_is_refused(runtime: Start, app_name: str, client: TemporalClient) -> None:
-    """A flow that reads the clock fails at once, and its error names the call."""
+    """A flow that reads the clock fails at once, and its error names the call and the way out."""
     app = build(app_name)
     async with runtime().running(app):
         handle = await client.start(app.target(flows.clocked), id=f"{app_name}-r")
         error = await failure(handle.result(timeout=30))
-        assert "time.time" in str(error)
+        assert str(error) == ('time.time() in a flow is not replay-stable; use "await ctx.now()"')
 
 
 async def test_a_log_line_is_written_once(
@@ -507,3 +507,20 @@ async def test_a_wide_fan_out(runtime: Start, app_name: str, client: TemporalCli
     async with runtime().running(app):
         handle = await client.start(app.target(flows.crowds), None, 150, id=f"{app_name}-r")
         assert await handle.result(timeout=50) == list(range(150))
+
+
+async def test_a_long_history_is_warned_about(
+    server: str,
+    app_name: str,
+    client: TemporalClient,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once, with what to do, well before Temporal ends the run."""
+    monkeypatch.setattr(host, "LONG_HISTORY", 20)
+    app = build(app_name)
+    with caplog.at_level(logging.WARNING, "iworkflow.temporal"):
+        async with TemporalRuntime(server).running(app):
+            handle = await client.start(app.target(flows.much), 3, id=f"{app_name}-r")
+            await handle.result(timeout=30)
+    assert caplog.text.count("move parts of it into children") == 1

@@ -60,7 +60,7 @@ class HostedFlows:
             await asyncio.get_running_loop().create_future()
             raise
         if outcome.error is not None:
-            raise FailedError(outcome.error)
+            raise FailedError(sandbox.explained(outcome.error))
         return outcome.value
 
     @workflow.signal(dynamic=True)

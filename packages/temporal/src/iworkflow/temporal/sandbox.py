@@ -12,6 +12,7 @@ through too.
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,6 +29,7 @@ from temporalio.worker.workflow_sandbox import (
 )
 
 from iworkflow.core.definition import AppDefinition
+from iworkflow.core.errors import ErrorData
 from iworkflow.temporal.parking import Ledger, WatchedInstance
 from iworkflow.temporal.settings import Tuning
 
@@ -223,6 +225,26 @@ def refusal(hosted: Hosted, error: BaseException) -> str:
         what = f"cannot be imported: {type(error).__name__}: {error}"
         remedy = "move what fails into a module that defines no flows"
     return f"{where}flow module {module!r} {what}; Temporal's sandbox refuses that; {remedy}"
+
+
+def explained(error: ErrorData) -> ErrorData:
+    """Say of a call that the sandbox refused what a flow does instead."""
+    refused = _REFUSED.search(error.message) if error.type == _REFUSAL else None
+    if refused is None:
+        return error
+    call = _called(refused[1])
+    remedy = _REMEDIES.get(call.partition(".")[0], "move it into a step")
+    return replace(error, message=f"{call} in a flow is not replay-stable; {remedy}")
+
+
+_REFUSAL = RestrictedWorkflowAccessError.__name__
+_REFUSED = re.compile(r"Cannot access (\S+) from inside a workflow")
+_REMEDIES = {
+    "time": 'use "await ctx.now()"',
+    "datetime": 'use "await ctx.now()"',
+    "random": "use ctx.random",
+    "uuid": "use ctx.uuid4()",
+}
 
 
 def _called(name: str) -> str:
