@@ -102,7 +102,9 @@ async def test_S10_all_attempts_hang(shared: Shared) -> None:
     """Attempts that all take too long: reason `timeout`, and exhausted."""
     told = await tell(shared, "s10", "hangs", 9, timeout=0.3, attempts=2, retry_interval=0.05)
     assert (told["reason"], told["exhausted"]) == ("timeout", True)
-    assert keys(shared, "s10", "cancel") == ["1", "2"]
+    cancels, begun = lines(shared, "s10", "cancel"), lines(shared, "s10", "begin")
+    assert [effect.key for effect in cancels] == ["1", "2"]
+    assert all(0.3 <= cancels[n].at - begun[n].at < 1.3 for n in (0, 1))
 
 
 @pytest.mark.parametrize("names", [["Refused"], ["KeyError", "Refused"], ["Exception"]])
