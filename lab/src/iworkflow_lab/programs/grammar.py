@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from iworkflow_lab.programs.interpreter import Node
+from iworkflow_lab.programs.settled_grammar import settled_inner, settled_leaf
 
 TOPICS = ("x", "y")
 SECONDS = st.sampled_from([0.0, 0.5, 1.0, 3.0])
@@ -51,7 +52,8 @@ def _inner(child: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     )
 
 
-def _numbered(program: Node) -> Node:
+def numbered(program: Node) -> Node:
+    """Give every node a `site` of its own."""
     sites = count(1)
 
     def walk(node: Node) -> Node:
@@ -66,11 +68,19 @@ def _numbered(program: Node) -> Node:
     return walk(program)
 
 
-def programs(max_leaves: int = 10) -> st.SearchStrategy[Node]:
-    """Programs of up to about `max_leaves` leaves, every node with a `site` of its own."""
-    tree = st.recursive(_leaf(), _inner, max_leaves=max_leaves)
-    return st.lists(tree, min_size=1, max_size=3).map(
-        lambda body: _numbered({"op": "seq", "body": body})
+def programs(max_leaves: int = 10, *, settled: bool = False) -> st.SearchStrategy[Node]:
+    """Programs of up to about `max_leaves` leaves, every node with a `site` of its own.
+
+    Args:
+        max_leaves: how big they may be.
+        settled: whether their outcome is the same in whatever order things complete.
+    """
+    leaf, inner = (settled_leaf(), settled_inner) if settled else (_leaf(), _inner)
+    tree = st.recursive(leaf, inner, max_leaves=max_leaves)
+    if settled:
+        tree = st.one_of(tree, tree.map(lambda body: {"op": "try", "body": body}))
+    return st.lists(tree, min_size=1 + settled, max_size=3 + settled).map(
+        lambda body: numbered({"op": "seq", "body": body})
     )
 
 

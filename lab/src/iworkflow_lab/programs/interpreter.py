@@ -13,7 +13,8 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
-from iworkflow.core import AppDefinition, Context, Failure, FlowError
+from iworkflow.core import Context, FlowError
+from iworkflow_lab.programs.steps import Swapped, bad, effect, parted, token
 
 Node = dict[str, Any]
 
@@ -22,31 +23,9 @@ class Boom(Exception):
     """What a program raises by itself."""
 
 
-class Swapped(Exception):
-    """A step's result came back to another step."""
-
-
-async def effect(site: int, seen: int) -> str:
-    """Return the token that only this call can get."""
-    return token(site, seen)
-
-
-async def bad(site: int, seen: int) -> str:
-    """Fail for good."""
-    raise Failure(token(site, seen), type="Bad", non_retryable=True, benign=True)
-
-
-def token(site: int, seen: int) -> str:
-    """What a step at `site` that was called with `seen` returns."""
-    return f"{site}:{seen}"
-
-
 async def interpret(ctx: Context, program: Node) -> dict[str, Any]:
     """Run the program and return what it saw, in its order."""
     return await Interpreter(ctx).main(program)
-
-
-app = AppDefinition("programs", flows=[interpret], activities=[effect, bad])
 
 
 class Interpreter:
@@ -56,6 +35,7 @@ class Interpreter:
         self.ctx = ctx
         self.trail: list[str] = []
         self.seen = 0
+        self.calls: list[str] = []
         self.messages: dict[str, list[Any]] = {}
         self.states: list[tuple[int, bool]] = []
         self.spawned: list[asyncio.Task[Any]] = []
@@ -69,7 +49,12 @@ class Interpreter:
         await self.tolerate(self.run(program))
         for task in self.spawned:
             await self.tolerate(task)
-        seen = {"trail": self.trail, "messages": self.messages, "states": self.states}
+        seen: dict[str, Any] = {
+            "trail": self.trail,
+            "messages": self.messages,
+            "states": self.states,
+        }
+        seen["calls"] = self.calls
         pinned: dict[str, Any] = json.loads(json.dumps(seen))
         await self.op_step({"site": 0})
         return pinned
@@ -98,9 +83,10 @@ class Interpreter:
 
     async def op_step(self, node: Node) -> None:
         seen = self.seen
-        got = await self.ctx.step(effect, node["site"], seen)
+        got, call = parted(await self.ctx.step(effect, node["site"], seen))
         if got != token(node["site"], seen):
             raise Swapped(f"{token(node['site'], seen)} got {got}")
+        self.calls.append(call)
         self.note(got)
 
     async def op_bad(self, node: Node) -> None:

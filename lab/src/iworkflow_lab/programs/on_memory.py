@@ -20,7 +20,8 @@ from iworkflow.core.flow.driver import drive
 from iworkflow.core.memory.host import MemoryHost
 from iworkflow.core.port import Completion, Operation, Outcome, Receive, Sleep
 from iworkflow.core.testing import Executed, FlowTest, RandomSchedule, Recorded
-from iworkflow_lab.programs.interpreter import Node, app, interpret
+from iworkflow_lab.programs.app import app
+from iworkflow_lab.programs.interpreter import Node, interpret
 
 RUN = "program"
 
@@ -43,10 +44,10 @@ async def check(
             test.signal_at(when, RUN, topic, number)
         seen = await run.result()
         _check_effects(test)
-        _check_messages(messages, seen["messages"])
+        check_messages(messages, seen["messages"])
         issued = [(site, done) for site, done in seen["states"]]
-        later = _state_sites(program) - {site for site, _ in issued}
-        _check_state(await run.query("k"), issued, later)
+        later = state_sites(program) - {site for site, _ in issued}
+        check_state(await run.query("k"), issued, later)
         await _check_replay(test, seen)
     return schedule.crashes
 
@@ -66,7 +67,7 @@ def _check_effects(test: FlowTest) -> None:
             raise Broken(f"operation {place} has another step's record")
 
 
-def _check_messages(sent: Sequence[tuple[float, str]], got: dict[str, list[int]]) -> None:
+def check_messages(sent: Sequence[tuple[float, str]], got: dict[str, list[int]]) -> None:
     ordered = sorted(range(len(sent)), key=lambda n: sent[n][0])
     for topic, numbers in got.items():
         due = [n for n in ordered if sent[n][1] == topic]
@@ -74,7 +75,7 @@ def _check_messages(sent: Sequence[tuple[float, str]], got: dict[str, list[int]]
             raise Broken(f"topic {topic!r}: received {numbers} of {due}")
 
 
-def _check_state(state: Any, issued: list[tuple[int, bool]], later: set[int]) -> None:
+def check_state(state: Any, issued: list[tuple[int, bool]], later: set[int]) -> None:
     """The state is the last that landed, or one that was issued after it."""
     landed = max((n for n, (_, done) in enumerate(issued) if done), default=-1)
     possible = {value for n, (value, _) in enumerate(issued) if n >= landed} | later
@@ -82,11 +83,11 @@ def _check_state(state: Any, issued: list[tuple[int, bool]], later: set[int]) ->
         raise Broken(f"state {state} is none of {possible}")
 
 
-def _state_sites(node: Node) -> set[int]:
+def state_sites(node: Node) -> set[int]:
     body = node.get("body", [])
     children = [body] if isinstance(body, dict) else body
     own = {node["site"]} if node["op"] == "state" else set[int]()
-    return own.union(*map(_state_sites, children))
+    return own.union(*map(state_sites, children))
 
 
 async def _check_replay(test: FlowTest, seen: dict[str, Any]) -> None:

@@ -1,0 +1,75 @@
+"""Random programs on a live engine, many at a time, some of them with kills; memory is the oracle.
+
+Every second program is settled (`settled`): memory says what it has to come to. Of the others,
+whose outcome depends on what completes first, what always holds is checked.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from iworkflow_lab.engines.base import EngineLab
+from iworkflow_lab.programs.cases import Case, draw, smaller, told
+from iworkflow_lab.programs.live import Lane, Tally, Trouble
+
+BATCH = 25
+"""Programs that share the workers: one kill meets many."""
+MOST_KILLS = 3
+SHRINK_SECONDS = 150.0
+SHRINK_WIDTH = 30
+
+KILLS: Mapping[str, int] = {"none": 0, "half": 2, "all": 1}
+"""Every how many batches one has kills; 0 for none."""
+
+
+class Disagreement(AssertionError):
+    """A program came to something else than it may."""
+
+
+async def compare(lab: EngineLab, examples: int, *, seed: int, kills: str = "half") -> Tally:
+    """Run so many programs, and say how it went.
+
+    Raises:
+        Disagreement: one is broken; the message has it, shrunk.
+    """
+    cases = draw(examples, seed)
+    size = min(BATCH, -(-examples // 2))
+    with lab.server(), tempfile.TemporaryDirectory(prefix="iwf-programs-") as folder:
+        async with lab.arena(Path(folder)) as arena:
+            lane = Lane(arena, seed=seed)
+            for number, start in enumerate(range(0, examples, size)):
+                some = cases[start : start + size]
+                deadly = _deadly(number, kills)
+                began = time.monotonic()
+                troubles = await lane.batch(some, kills=deadly)
+                _show(lab.name, lane.tally, deadly, time.monotonic() - began)
+                if troubles:
+                    raise Disagreement(await _shrunk(lane, troubles, deadly))
+            return lane.tally
+
+
+def _deadly(number: int, kills: str) -> int:
+    every = KILLS[kills]
+    return 1 + number // 2 % MOST_KILLS if every and number % every == every - 1 else 0
+
+
+def _show(name: str, tally: Tally, kills: int, seconds: float) -> None:
+    how = f"{kills} kills asked for" if kills else "no kills"
+    print(f"  {name}: {tally.programs} programs; the last batch {seconds:.0f} s, {how}", flush=True)
+
+
+async def _shrunk(lane: Lane, troubles: Sequence[Trouble], kills: int) -> str:
+    """Make the smallest of the broken programs smaller for as long as it stays broken."""
+    found = min(troubles, key=lambda trouble: trouble.case.size)
+    print(f"  broken: {len(troubles)} programs; {found.why}\n{told(found.case)}", flush=True)
+    deadline = time.monotonic() + SHRINK_SECONDS
+    while time.monotonic() < deadline:
+        tries: list[Case] = list(smaller(found.case))[:SHRINK_WIDTH]
+        broken = await lane.batch(tries, kills=kills) if tries else []
+        if not broken:
+            break
+        found = min(broken, key=lambda trouble: trouble.case.size)
+    return f"{found.why}\n{told(found.case)}"

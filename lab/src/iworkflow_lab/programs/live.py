@@ -1,0 +1,201 @@
+"""Runs programs on an engine: many at once, in worker processes that are killed at random."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from iworkflow.core import FlowError, Handle
+from iworkflow_lab.effects import Effect
+from iworkflow_lab.engines.base import Arena, Worker
+from iworkflow_lab.programs.app import APP, app
+from iworkflow_lab.programs.cases import Case
+from iworkflow_lab.programs.interpreter import interpret
+from iworkflow_lab.programs.on_memory import Broken
+from iworkflow_lab.programs.oracle import Expected, Seen, common, foresee
+from iworkflow_lab.programs.settled import settle
+from iworkflow_lab.programs.settled_grammar import mail_for
+from iworkflow_lab.programs.verdicts import check_executions, check_free, check_settled
+
+PATIENCE = 90.0
+"""Seconds after which a run of a batch will never end; each kill adds some."""
+PER_KILL = 15.0
+SILENCE = 3.0
+_PARKED = re.compile(r"^.*(?:parked at|can never go on|parked:).*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A program that is broken, and how."""
+
+    case: Case
+    why: str
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a lane went through."""
+
+    programs: int = 0
+    runs_met: int = 0
+    """Runs that were on their way when a worker was killed, summed over the kills."""
+    kills: int = 0
+
+
+@dataclass(slots=True)
+class _Run:
+    """One program on its way."""
+
+    case: Case
+    id: str
+    expected: Expected | None
+    handle: Handle[Any] | None = None
+    outcome: Any = None
+    error: FlowError | None = None
+    over: bool = False
+
+
+class Lane:
+    """One engine's store, its workers, and the batches that go through them.
+
+    Args:
+        arena: the store.
+        seed: draws the moments of the kills.
+        workers: how many worker processes share the runs.
+    """
+
+    def __init__(self, arena: Arena, *, seed: int, workers: int = 2) -> None:
+        self._arena = arena
+        self._random = random.Random(seed)
+        self._wanted = workers
+        self._workers: list[Worker] = []
+        self._batches = 0
+        self._read = 0
+        self.tally = Tally()
+
+    async def batch(self, cases: Sequence[Case], *, kills: int = 0) -> list[Trouble]:
+        """Run the cases at once, killing workers meanwhile, and return what is broken."""
+        self._batches += 1
+        await self._staff()
+        runs = [await self._foreseen(case, number) for number, case in enumerate(cases)]
+        await asyncio.gather(*map(self._begin, runs))
+        posts = [asyncio.create_task(self._post(run)) for run in runs]
+        killer = asyncio.create_task(self._kill(runs, kills))
+        patience = PATIENCE + PER_KILL * kills
+        await asyncio.gather(*(self._end(run, patience) for run in runs))
+        await killer
+        for post in posts:
+            post.cancel()
+        self.tally.programs += len(cases)
+        parked = self._parked()
+        return [t for run in runs if (t := await self._judged(run, parked)) is not None]
+
+    async def _staff(self) -> None:
+        missing = self._wanted - len(self._workers)
+        self._workers += await asyncio.gather(*(self._worker() for _ in range(missing)))
+
+    async def _worker(self) -> Worker:
+        return await self._arena.worker(APP, silence=SILENCE)
+
+    async def _foreseen(self, case: Case, number: int) -> _Run:
+        id = f"b{self._batches}-{number}"
+        return _Run(case, id, await foresee(case.program, id) if case.settled else None)
+
+    async def _begin(self, run: _Run) -> None:
+        flow = settle if run.case.settled else interpret
+        target = app.target(flow.__name__)
+        run.handle = await self._arena.client.start(target, run.case.program, id=run.id)
+
+    async def _post(self, run: _Run) -> None:
+        sent: list[tuple[float, str, Any]] = mail_for(run.case.program)
+        if not run.case.settled:
+            sent = [(when, topic, n) for n, (when, topic) in enumerate(run.case.messages)]
+        now = 0.0
+        with suppress(FlowError):  # the run may be over
+            for when, topic, value in sorted(sent, key=lambda one: one[0]):
+                await asyncio.sleep(when - now)
+                now = when
+                assert run.handle is not None
+                await run.handle.signal(topic, value)
+
+    async def _end(self, run: _Run, patience: float) -> None:
+        assert run.handle is not None
+        with suppress(TimeoutError):
+            try:
+                run.outcome = await run.handle.result(timeout=patience)
+            except FlowError as error:
+                run.error = error
+            run.over = True
+
+    # Kills.
+
+    async def _kill(self, runs: Sequence[_Run], kills: int) -> None:
+        left = [run for run in runs if not run.over]
+        for _ in range(kills):
+            lines = self._lines() + self._random.randint(1, max(2, 2 * len(left)))
+            while self._lines() < lines and any(not run.over for run in runs):
+                await asyncio.sleep(0.02)
+            await asyncio.sleep(self._random.uniform(0, 0.2))
+            left = [run for run in runs if not run.over]
+            if not left:
+                return
+            victim = self._workers.pop(self._random.randrange(len(self._workers)))
+            await victim.kill()
+            self.tally.kills += 1
+            self.tally.runs_met += len(left)
+            await self._staff()
+
+    def _lines(self) -> int:
+        return len(self._arena.log.read())
+
+    # Verdicts.
+
+    def _parked(self) -> list[str]:
+        printed = self._arena.printed()
+        new, self._read = printed[self._read :], len(printed)
+        return _PARKED.findall(new)
+
+    async def _judged(self, run: _Run, parked: Sequence[str]) -> Trouble | None:
+        try:
+            await self._judge(run, parked)
+        except Broken as broken:
+            return Trouble(run.case, f"run {run.id!r}: {broken}")
+        return None
+
+    async def _judge(self, run: _Run, parked: Sequence[str]) -> None:
+        mine = [line for line in parked if re.search(rf"\b{re.escape(run.id)}\b", line)]
+        if mine:
+            raise Broken(mine[0])
+        if not run.over:
+            raise Broken("did not end")
+        effects = self._effects(run.id)
+        calls = set(run.outcome["calls"]) if run.error is None else set[str]()
+        if run.expected is not None:
+            found = {id: await self._seen(id, seen) for id, seen in run.expected.runs.items()}
+            check_settled(run.expected, found, effects)
+        elif run.error is not None:
+            raise Broken(f"failed: {run.error!r}")
+        else:
+            assert run.handle is not None
+            check_free(run.case, run.outcome, await run.handle.query("k"))
+        check_executions(effects, calls)
+
+    def _effects(self, id: str) -> list[Effect]:
+        return [
+            effect
+            for effect in self._arena.log.read()
+            if effect.what == "kill" or effect.run == id or effect.run.startswith(f"{id}.")
+        ]
+
+    async def _seen(self, id: str, expected: Seen) -> Seen:
+        handle = self._arena.client.handle(id)
+        states = {key: await handle.query(key) for key in expected.states}
+        try:
+            return Seen(common(await handle.result(timeout=5)), states)
+        except FlowError as error:
+            return Seen(common(error), states)
