@@ -831,3 +831,45 @@ def test_types_that_contain_themselves() -> None:
     same, other = (define(queries={"x": Message("x", hint)}) for hint in (TreeOld, TreeNew))
     assert broken(same, same) == frozenset()
     assert broken(same, other) == ALL
+
+
+class TwiceOld(msgspec.Struct):
+    first: PartOld
+    second: PartOld
+
+
+class TwiceNew(msgspec.Struct):
+    first: PartNew
+    second: PartNew
+
+
+def test_a_class_that_stands_in_two_places_is_named_in_both() -> None:
+    """What was compared once is compared again elsewhere."""
+    old, new = (define(queries={"x": Message("x", hint)}) for hint in (TwiceOld, TwiceNew))
+    found = changes(old, new)
+    assert [one.part for one in found] == ["query 'x'.first.inner", "query 'x'.second.inner"]
+    assert all(set(one.broken) == ALL for one in found)
+
+
+class Chatty(msgspec.Struct, tag="chatty"):
+    part: PartOld
+
+
+class Silent(msgspec.Struct, tag="silent"):
+    part: PartOld
+
+
+class ChattyNew(msgspec.Struct, tag="chatty"):
+    part: PartNew
+
+
+class SilentNew(msgspec.Struct, tag="silent"):
+    part: PartNew
+
+
+def test_what_one_alternative_refuses_is_asked_of_the_next() -> None:
+    """A misread in the first class of a union is no pass for the second."""
+    old = define(queries={"x": Message("x", Chatty | Silent)})
+    new = define(queries={"x": Message("x", ChattyNew | SilentNew)})
+    assert broken(old, new) == ALL
+    assert broken(old, define(queries={"x": Message("x", Silent | Chatty)})) == frozenset()

@@ -325,6 +325,46 @@ def test_two_classes_of_one_name_are_two_definitions() -> None:
     assert schemas.of(Colour) == {"$ref": "#/$defs/Colour"}
 
 
+class Leaf(pydantic.BaseModel):
+    branches: list[Leaf] = []
+    inner: Inner | None = None
+
+
+@dataclass
+class Both:
+    leaf: Leaf
+    model: Model
+    other: Other
+
+
+def _other() -> Any:
+    @dataclass
+    class Inner:
+        text: str
+
+    return Inner
+
+
+Other = _other()
+
+
+def test_models_that_contain_themselves_or_share_a_name() -> None:
+    """pydantic's definitions stand next to ours, each under a name of its own."""
+    good = {
+        "leaf": {"branches": [{"branches": [], "inner": {"deep": 1}}], "inner": None},
+        "model": {"theName": "m", "inner": {"deep": 1}},
+        "other": {"text": "x"},
+    }
+    validator = checked(Both)
+    validator.validate(good)
+    for wrong in (
+        {**good, "leaf": {"branches": [{"branches": 1}]}},
+        {**good, "model": {"theName": "m", "inner": {"text": "x"}}},
+        {**good, "other": {"deep": 1}},
+    ):
+        assert list(validator.iter_errors(wrong))
+
+
 def test_the_text_is_the_same_in_every_process(tmp_path: Path) -> None:
     """Whatever the hash seed."""
     code = (

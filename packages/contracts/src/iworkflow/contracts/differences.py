@@ -27,13 +27,18 @@ def differences(old: Type, new: Type, path: str = "") -> list[Difference]:
 
 class _Comparison:
     def __init__(self) -> None:
-        self._seen: set[str] = set()
+        self._open: set[str] = set()
 
     def compare(self, old: Type, new: Type, path: str) -> Iterator[Difference]:
+        """Compare; inside of two types, the same two again are passed over."""
         key = json.dumps([old.schema, new.schema], sort_keys=True)
-        if "$ref" in key and key in self._seen:
+        if "$ref" in key and key in self._open:
             return
-        self._seen.add(key)
+        self._open.add(key)
+        yield from self._types(old, new, path)
+        self._open.discard(key)
+
+    def _types(self, old: Type, new: Type, path: str) -> Iterator[Difference]:
         if _notes(old) != _notes(new):
             yield Difference(path, "documentation changed", documented=True)
         before, after = old.alternatives(), new.alternatives()

@@ -102,13 +102,18 @@ def misreads(reader: Type, writer: Type, path: str = "") -> list[Misread]:
 
 class _Reading:
     def __init__(self) -> None:
-        self._seen: set[str] = set()
+        self._open: set[str] = set()
 
     def misreads(self, reader: Type, writer: Type, path: str) -> Iterator[Misread]:
+        """Compare; inside of two types, the same two again are taken to fit."""
         key = json.dumps([reader.schema, writer.schema], sort_keys=True)
-        if "$ref" in key and key in self._seen:
+        if "$ref" in key and key in self._open:
             return
-        self._seen.add(key)
+        self._open.add(key)
+        yield from self._types(reader, writer, path)
+        self._open.discard(key)
+
+    def _types(self, reader: Type, writer: Type, path: str) -> Iterator[Misread]:
         takes = reader.alternatives()
         if any(not one.schema for one in takes):
             return

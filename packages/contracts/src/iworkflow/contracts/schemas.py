@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from types import NoneType
-from typing import Any, NewType, Union
+from typing import Any, NewType, Union, cast
 from uuid import UUID
 
 from iworkflow.contracts.members import Field, fields_of
 from iworkflow.core.codec import ANY, encode, show
 from iworkflow.core.codec.containers import Sort, arguments_of, sort_of
 from iworkflow.core.codec.hints import (
+    is_a,
     is_enum,
     is_literal,
     is_pydantic,
@@ -167,11 +168,17 @@ class Schemas:
         return schema
 
     def _model(self, model: Any) -> Schema:
+        """Take pydantic's own schema; its definitions become ours, under names that are free."""
         schema: Schema = model.model_json_schema(by_alias=True, ref_template=REF + "{model}")
-        for name, one in schema.pop("$defs", {}).items():
-            self.definitions.setdefault(name, one)
         schema.pop("title", None)
-        return schema
+        inner: dict[str, Schema] = schema.pop("$defs", {})
+        names: dict[str, str] = {}
+        for name in inner:
+            names[name] = self._free_name(name)
+            self.definitions[names[name]] = {}
+        for name, one in inner.items():
+            self.definitions[names[name]].update(_renamed(one, names))
+        return cast("Schema", _renamed(schema, names))
 
     def _defined(self, hint: Any, build: Callable[[], Schema]) -> Schema:
         if hint not in self._names:
@@ -188,6 +195,17 @@ class Schemas:
         while name in self.definitions:
             name, number = f"{plain}_{number}", number + 1
         return name
+
+
+def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
+    """Write the references of a schema with the names that its definitions have got."""
+    if is_a(schema, dict):
+        found = {key: _renamed(value, names) for key, value in schema.items()}
+        if isinstance(found.get("$ref"), str):
+            name = found["$ref"].removeprefix(REF)
+            found["$ref"] = REF + names.get(name, name)
+        return found
+    return [_renamed(one, names) for one in schema] if is_a(schema, list) else schema
 
 
 def _choices(values: Iterable[Any]) -> Schema:
