@@ -59,8 +59,8 @@ class _Comparison:
     def _inside(self, old: Type, new: Type, path: str) -> Iterator[Difference]:
         for word, mark in (("items", "[]"), ("additionalProperties", "{}")):
             before, after = inner_of(old, word), inner_of(new, word)
-            if before is not None and after is not None:
-                yield from self.compare(old.at(before), new.at(after), path + mark)
+            if before is not None or after is not None:
+                yield from self.compare(old.at(before or {}), new.at(after or {}), path + mark)
         pairs = zip_longest(old.schema.get("prefixItems", ()), new.schema.get("prefixItems", ()))
         for place, (before, after) in enumerate(pairs):
             yield from self.compare(old.at(before), new.at(after), f"{path}[{place}]")
