@@ -99,25 +99,44 @@ async def test_M03_a_late_message_is_too_late(shared: Shared, flow: str) -> None
     assert arena.log.ended(run)["held", "after"] == 1
 
 
-@pytest.mark.parametrize("flow", ["late", "late_beside"])
-async def test_M03_nobody_alive_when_it_comes(shared: Shared, flow: str) -> None:
-    """Nor does a `recv` get what came after its time while no worker was alive."""
+async def killed_in_its_wait(shared: Shared, flow: str, run: str) -> tuple[Handle[Any], float]:
+    """Kill a run in its first `recv`; return when that is over at the latest."""
     arena = await shared.arena_of(APP)
-    run = f"m03-b-{flow}"
     handle = await arena.client.start(target(flow), LIMIT, id=run)
     await until(lambda: arena.log.ended(run)["noted", "begun"], "the flow begins")
     begun = time.time()
     await until(lambda: time.time() > begun + LIMIT / 3, "the wait is begun")
     await shared.kill(APP)
     assert time.time() < begun + LIMIT, "the worker was not dead in time; the test says nothing"
-    await until(lambda: time.time() > begun + LIMIT + 1, "the time is up")
+    return handle, begun + LIMIT + 1
+
+
+async def back_again(shared: Shared, handle: Handle[Any]) -> Any:
+    """Start a worker, let the run go to its end, and return its result."""
+    arena = await shared.arena_of(APP)
+    arena.let_go(f"{handle.id}.all")
+    result = await handle.result(timeout=30)
+    assert arena.log.ended(handle.id)["held", "after"] == 1
+    return result
+
+
+@pytest.mark.parametrize("flow", ["late", "late_beside"])
+async def test_M03_nobody_alive_when_it_comes(shared: Shared, flow: str) -> None:
+    """Nor does a `recv` get what came after its time while no worker was alive."""
+    handle, over = await killed_in_its_wait(shared, flow, f"m03-b-{flow}")
+    await until(lambda: time.time() > over, "the time is up")
     await handle.signal("mail", "late")
-    await shared.arena_of(APP)
-    arena.let_go(f"{run}.beside")
-    await held(arena, run, "after")
-    arena.let_go(f"{run}.after")
-    assert await handle.result(timeout=20) == [None, "late", None]
-    assert arena.log.ended(run)["held", "after"] == 1
+    assert await back_again(shared, handle) == [None, "late", None]
+
+
+@pytest.mark.parametrize("flow", ["late", "late_beside"])
+async def test_M03_nobody_alive_when_it_came_in_time(shared: Shared, flow: str) -> None:
+    """What came in time while no worker was alive is not late, though the worker is."""
+    handle, over = await killed_in_its_wait(shared, flow, f"m03-c-{flow}")
+    await handle.signal("mail", "in time")
+    await until(lambda: time.time() > over, "the time is up")
+    await handle.signal("mail", "late")
+    assert await back_again(shared, handle) == ["in time", "late", None]
 
 
 async def test_M04_other_topics_stay_as_they_are(shared: Shared) -> None:
