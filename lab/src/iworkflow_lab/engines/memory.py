@@ -68,7 +68,8 @@ class _Worker:
     async def leave(self) -> None:
         self.over = True
         self._stopping = asyncio.create_task(self._runtime.stop(self._grace))
-        await asyncio.sleep(0)
+        while self.engine in self._store.takers[self._app]:
+            await asyncio.sleep(0)
 
     async def stop(self) -> None:
         self.over = True
