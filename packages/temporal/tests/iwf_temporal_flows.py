@@ -156,6 +156,12 @@ async def unpatched(ctx: Context) -> list[Any]:
     return []
 
 
+async def deprecated(ctx: Context) -> list[Any]:
+    await ctx.deprecate_patch("new")
+    await ctx.recv("go")
+    return ["new"]
+
+
 async def clocked(ctx: Context) -> float:
     return time.time()
 

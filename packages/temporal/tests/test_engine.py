@@ -391,6 +391,24 @@ async def test_a_run_keeps_the_version_it_was_born_with(
         assert await last.result(timeout=30) == []
 
 
+async def test_an_older_run_is_parked_until_its_code_is_back(
+    server: str, app_name: str, client: TemporalClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A run born before a patch that is deprecated: loud, running, and it goes on by itself."""
+    handle = await client.start(Target(app_name, "patched"), id=f"{app_name}-r")
+    old = build(app_name, flows={"patched": flows.unpatched})
+    async with TemporalRuntime(server).running(old):
+        await handle.query("anything")
+    await handle.signal("go", None)
+    app = build(app_name, flows={"patched": flows.deprecated}, patches=["new"])
+    with caplog.at_level(logging.ERROR, "iworkflow.flow"):
+        async with TemporalRuntime(server).running(app):
+            await until(lambda: "patch 'new' is deprecated" in caplog.text)
+    assert (await handle.describe()).status is Status.RUNNING
+    async with TemporalRuntime(server).running(old):
+        assert await handle.result(timeout=40) == []
+
+
 async def test_a_change_that_does_not_fit_parks_the_run(
     server: str, app_name: str, client: TemporalClient, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -48,10 +48,10 @@ async def test_messages_of_a_topic_come_in_order() -> None:
     for value, id in (("a", "1"), ("b", None), ("c", "1")):
         inbox.put(Message("t", value, id))
     inbox.put(Message("other", "d"))
-    assert (await inbox.take("t", None)).value == {"message": "a"}
-    assert (await inbox.take("t", None)).value == {"message": "b"}
-    assert await inbox.take("t", 0.01) == Outcome()
-    assert (await inbox.take("other", None)).value == {"message": "d"}
+    assert (await inbox.take("t", None)).outcome.value == {"message": "a"}
+    assert (await inbox.take("t", None)).outcome.value == {"message": "b"}
+    assert (await inbox.take("t", 0.01)).outcome == Outcome()
+    assert (await inbox.take("other", None)).outcome.value == {"message": "d"}
 
 
 async def test_waiting_takers_are_served_in_their_order() -> None:
@@ -60,10 +60,24 @@ async def test_waiting_takers_are_served_in_their_order() -> None:
     first = asyncio.create_task(inbox.take("t", 0.01))
     second = asyncio.create_task(inbox.take("t", None))
     third = asyncio.create_task(inbox.take("t", None))
-    assert await first == Outcome()
+    assert (await first).outcome == Outcome()
     inbox.put(Message("t", 1))
     inbox.put(Message("t", 2))
-    assert [(await task).value for task in (second, third)] == [{"message": 1}, {"message": 2}]
+    assert [(await task).outcome.value for task in (second, third)] == [
+        {"message": 1},
+        {"message": 2},
+    ]
+
+
+async def test_a_message_sent_after_the_end_of_a_wait_is_left() -> None:
+    """Found together, the time of sending tells; where it is not known, the message counts."""
+    now = asyncio.get_running_loop().time()
+    for sent, value in [(now - 9, {"message": 1}), (None, {"message": 1}), (now + 9, None)]:
+        inbox = Inbox()
+        taker = asyncio.create_task(inbox.take("t", 0))
+        await asyncio.sleep(0)
+        inbox.put(Message("t", 1), sent)
+        assert (await taker).outcome.value == value
 
 
 async def test_a_cancelled_taker_gives_its_message_back() -> None:
@@ -76,8 +90,8 @@ async def test_a_cancelled_taker_gives_its_message_back() -> None:
     taker.cancel()
     with pytest.raises(asyncio.CancelledError):
         await taker
-    assert (await inbox.take("t", None)).value == {"message": 1}
-    assert (await inbox.take("t", None)).value == {"message": 2}
+    assert (await inbox.take("t", None)).outcome.value == {"message": 1}
+    assert (await inbox.take("t", None)).outcome.value == {"message": 2}
 
 
 @pytest.mark.parametrize("topic", ["reply", "__temporal_x", "__x", "iwf.topic:__x"])
@@ -85,13 +99,13 @@ def test_any_topic_crosses_the_wire(topic: str) -> None:
     """The name of its signal is none that Temporal keeps for itself."""
     message = Message(topic, {"a": [1]}, "id")
     assert not signal_name(topic).startswith("__")
-    assert read_signal(signal_name(topic), signal_args(message)) == message
+    assert read_signal(signal_name(topic), signal_args(message, 1.5)) == (message, 1.5)
 
 
 def test_a_signal_of_somebody_else() -> None:
     """A value alone is a message without an id, and none at all is None."""
-    assert read_signal("t", ["v"]) == Message("t", "v")
-    assert read_signal("t", []) == Message("t", None)
+    assert read_signal("t", ["v"]) == (Message("t", "v"), None)
+    assert read_signal("t", []) == (Message("t", None), None)
 
 
 def test_values_are_plain_json() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import time
 import heapq
 from datetime import timedelta
 from typing import Any, cast
@@ -127,7 +128,7 @@ class Link:
         Raises:
             FlowError: the run is missing or finished.
         """
-        name, args = signal_name(message.topic), signal_args(message)
+        name, args = signal_name(message.topic), signal_args(message, time.time())
         try:
             await self._handle(workflow_id).signal(name, args=args)
         except RPCError as error:
@@ -179,7 +180,7 @@ class Link:
             identity=self.client.identity,
             request_id=str(uuid4()),
             signal_name=signal_name(message.topic),
-            signal_input=await self._payloads(signal_args(message)),
+            signal_input=await self._payloads(signal_args(message, time.time())),
             workflow_id_reuse_policy=RawReusePolicy.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
             workflow_id_conflict_policy=(
                 RawConflictPolicy.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING

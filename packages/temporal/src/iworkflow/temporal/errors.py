@@ -54,6 +54,10 @@ class UnknownFlowError(Exception):
     """This worker does not know the flow; its run is left for one that does."""
 
 
+class ParkedError(Exception):
+    """The run cannot go on under this code: Temporal tries again, perhaps under other code."""
+
+
 def step_outcome(failure: BaseException | None, policy: StepPolicy) -> Outcome:
     """Read what a step's activity failed with."""
     if isinstance(failure, TimeoutError) and failure.type is TimeoutType.SCHEDULE_TO_START:

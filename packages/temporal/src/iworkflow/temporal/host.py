@@ -81,7 +81,6 @@ class TemporalHost:
         self._warned = False
         self.state: dict[str, JsonValue] = {}
         """What a query of a key answers."""
-        self.parked_why: str | None = None
 
     @property
     def info(self) -> RunInfo:
@@ -103,11 +102,17 @@ class TemporalHost:
         return self._place
 
     def parked(self, why: str) -> None:
-        """Keep the reason; the run waits in its workflow and stays `running`."""
-        self.parked_why = why
+        """Fail the workflow task, so that Temporal tries it again: the run stays `running`.
+
+        A run that just waited would not hear of a worker whose code fits.
+
+        Raises:
+            ParkedError: always.
+        """
+        raise errors.ParkedError(why)
 
     async def look(self, place: int, operation: Receive) -> bool:
-        """Tell nothing: the history orders completions."""
+        """Find nothing: it is asked only where core orders the completions."""
         return False
 
     async def record_order(self, place: int, order: Sequence[int]) -> None:
@@ -118,6 +123,8 @@ class TemporalHost:
         self._check_length()
         self._asked.add(place, operation)
         begun = workflow.time()
+        if isinstance(operation, Receive):
+            return await self._take(operation)
         outcome = await self._outcome(place, operation)
         at = workflow.time()
         if isinstance(operation, Sleep):
@@ -132,17 +139,20 @@ class TemporalHost:
                 return await self._start_child(place, operation)
             case AwaitRun():
                 return await self._await_run(place, operation.name)
-            case Receive():
-                return await self._inbox.take(operation.name, operation.timeout)
             case SendSignal():
                 return await self._send(place, operation)
             case Sleep():
                 await asyncio.sleep(operation.seconds)
             case SetState():
                 self.state[operation.name] = operation.value
-            case ReadClock():
+            case ReadClock() | Receive():
                 pass
         return Outcome()
+
+    async def _take(self, operation: Receive) -> Completion:
+        taken = await self._inbox.take(operation.name, operation.timeout)
+        at = workflow.time()
+        return Completion(taken.outcome, at if taken.sent is None else min(at, taken.sent))
 
     async def _run_step(self, place: int, operation: RunStep) -> Outcome:
         policy = operation.policy
@@ -219,11 +229,11 @@ class TemporalHost:
         named = Message(sent.topic, sent.value, sent.id or f"{self.info.run_id}-{place}")
         if operation.workflow_id == self.info.workflow_id:
             # Temporal lets no run signal itself; what it replays puts the message there again.
-            self._inbox.put(named)
+            self._inbox.put(named, workflow.time())
             return Outcome()
         target = workflow.get_external_workflow_handle(operation.workflow_id)
         try:
-            await target.signal(signal_name(sent.topic), args=signal_args(named))
+            await target.signal(signal_name(sent.topic), args=signal_args(named, workflow.time()))
         except ApplicationError:
             text = f"no running flow {operation.workflow_id!r}"
             return Outcome(error=ErrorData(text, Reason.NOT_FOUND))

@@ -66,7 +66,7 @@ class HostedFlows:
     @workflow.signal(dynamic=True)
     def receive(self, name: str, args: Sequence[RawValue]) -> None:
         """Take a message in."""
-        self._inbox.put(read_signal(name, _values(args)))
+        self._inbox.put(*read_signal(name, _values(args)))
 
     @workflow.query(dynamic=True)
     def state(self, name: str, args: Sequence[RawValue]) -> object:
