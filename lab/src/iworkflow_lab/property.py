@@ -9,16 +9,17 @@ import sys
 import time
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from iworkflow.core.testing import RandomSchedule
 from iworkflow_lab.engines import ENGINES
 from iworkflow_lab.processes import WorkerDied
+from iworkflow_lab.programs.cases import UNBOUNDED
 from iworkflow_lab.programs.differential import KILLS, Disagreement, compare
 from iworkflow_lab.programs.grammar import messages, programs
-from iworkflow_lab.programs.interpreter import Node
 from iworkflow_lab.programs.on_memory import check
+from iworkflow_lab.programs.tree import Node
 from iworkflow_lab.servers import ServerError
 
 MEMORY = "memory"
@@ -119,7 +120,7 @@ def run_all(examples: int, seed_: int, tally: Tally) -> None:
         max_examples=examples,
         deadline=None,
         database=None,
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=UNBOUNDED,
         phases=[Phase.generate, Phase.shrink],
         print_blob=False,
     )

@@ -10,8 +10,10 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from iworkflow_lab.programs.grammar import messages, numbered, programs
-from iworkflow_lab.programs.interpreter import Node
-from iworkflow_lab.programs.settled_grammar import bodies
+from iworkflow_lab.programs.tree import Node, bodies, holding
+
+UNBOUNDED = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
+"""What Hypothesis is not to complain about."""
 
 Messages = Sequence[tuple[float, str]]
 
@@ -41,7 +43,7 @@ def draw(examples: int, seed_: int) -> list[Case]:
         max_examples=examples,
         deadline=None,
         database=None,
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=UNBOUNDED,
         phases=[Phase.generate],
     )
     @given(free, programs(settled=True))
@@ -64,18 +66,16 @@ def smaller(case: Case) -> Iterator[Case]:
 
 
 def _reduced(node: Node) -> Iterator[Node]:
-    body = node.get("body")
-    if node["op"] != "hang" and body is not None and not _hangs(node):
-        yield from bodies(node)
+    inside = bodies(node)
+    if inside and not _hangs(node):
+        yield from inside
         yield {"op": "step"}
-    if isinstance(body, dict):
-        yield from ({**node, "body": small} for small in _reduced(body))
-    elif isinstance(body, list):
-        for number, child in enumerate(body):
-            if len(body) > 1:
-                yield {**node, "body": body[:number] + body[number + 1 :]}
-            for small in _reduced(child):
-                yield {**node, "body": [*body[:number], small, *body[number + 1 :]]}
+    for number, child in enumerate(inside):
+        before, after = inside[:number], inside[number + 1 :]
+        if before or after:
+            yield holding(node, [*before, *after])
+        for small in _reduced(child):
+            yield holding(node, [*before, small, *after])
 
 
 def _hangs(node: Node) -> bool:

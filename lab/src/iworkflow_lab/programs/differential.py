@@ -17,7 +17,8 @@ from iworkflow_lab.programs.live import Lane, Tally, Trouble
 
 BATCH = 25
 """Programs that share the workers: one kill meets many."""
-MOST_KILLS = 3
+DEADLY = (2, 3, 1)
+"""How many kills the batches with kills have, in turn."""
 SHRINK_SECONDS = 150.0
 SHRINK_WIDTH = 30
 
@@ -53,7 +54,9 @@ async def compare(lab: EngineLab, examples: int, *, seed: int, kills: str = "hal
 
 def _deadly(number: int, kills: str) -> int:
     every = KILLS[kills]
-    return 1 + number // 2 % MOST_KILLS if every and number % every == every - 1 else 0
+    if not every or number % every != every - 1:
+        return 0
+    return DEADLY[number // every % len(DEADLY)]
 
 
 def _show(name: str, tally: Tally, kills: int, seconds: float) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from iworkflow_lab.programs.interpreter import Node
 from iworkflow_lab.programs.settled_grammar import settled_inner, settled_leaf
+from iworkflow_lab.programs.tree import Node, bodies, holding
 
 TOPICS = ("x", "y")
 SECONDS = st.sampled_from([0.0, 0.5, 1.0, 3.0])
@@ -58,12 +58,7 @@ def numbered(program: Node) -> Node:
 
     def walk(node: Node) -> Node:
         copy = {**node, "site": next(sites)}
-        body = copy.get("body")
-        if isinstance(body, dict):
-            copy["body"] = walk(body)
-        elif isinstance(body, list):
-            copy["body"] = [walk(child) for child in body]
-        return copy
+        return holding(copy, [walk(child) for child in bodies(copy)])
 
     return walk(program)
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from iworkflow.core import Context, FlowError
 from iworkflow_lab.programs.steps import Swapped, bad, effect, parted, token
-
-Node = dict[str, Any]
+from iworkflow_lab.programs.tree import Node
 
 
 class Boom(Exception):
@@ -108,7 +107,7 @@ class Interpreter:
             await self.run(child)
 
     async def op_gather(self, node: Node) -> None:
-        results = await asyncio.gather(
+        results: list[Any] = await asyncio.gather(
             *(self.run(child) for child in node["body"]), return_exceptions=node["keep"]
         )
         self.note("gather " + ",".join(type(r).__name__ for r in results))

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from iworkflow.core.flow.driver import drive
-from iworkflow.core.memory.host import MemoryHost
-from iworkflow.core.port import Completion, Operation, Outcome, Receive, Sleep
+from iworkflow.core.memory.host import MemoryBook, MemoryHost
+from iworkflow.core.port import Completion, Operation, Outcome, Receive, RunInfo, RunStep, Sleep
 from iworkflow.core.testing import Executed, FlowTest, RandomSchedule, Recorded
 from iworkflow_lab.programs.app import app
-from iworkflow_lab.programs.interpreter import Node, interpret
+from iworkflow_lab.programs.interpreter import interpret
+from iworkflow_lab.programs.tree import Node, bodies
 
 RUN = "program"
 
@@ -84,14 +85,12 @@ def check_state(state: Any, issued: list[tuple[int, bool]], later: set[int]) -> 
 
 
 def state_sites(node: Node) -> set[int]:
-    body = node.get("body", [])
-    children = [body] if isinstance(body, dict) else body
     own = {node["site"]} if node["op"] == "state" else set[int]()
-    return own.union(*map(state_sites, children))
+    return own.union(*map(state_sites, bodies(node)))
 
 
 async def _check_replay(test: FlowTest, seen: dict[str, Any]) -> None:
-    host = _Replay(test.store, test.store.runs[RUN], _no_steps)
+    host = _Replay(test.store, test.store.runs[RUN], _NoSteps())
     replay = asyncio.ensure_future(drive(host, app))
     await asyncio.wait([replay], timeout=5)
     if host.parked_why is not None:
@@ -110,7 +109,8 @@ class _Replay(MemoryHost):
             return self.history[place].completion
         if place in self.history:
             raise Broken(f"operation {place} is recorded, and was performed again")
-        return await asyncio.get_running_loop().create_future()
+        never: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
+        return await never
 
     async def look(self, place: int, operation: Receive) -> bool:
         """Find nothing: what the run found is recorded."""
@@ -121,5 +121,9 @@ class _Replay(MemoryHost):
         raise Broken(f"the replay made a choice of its own at operation {place}")
 
 
-def _no_steps(*_: Any) -> NoReturn:
-    raise Broken("a step was run in a replay")
+class _NoSteps:
+    """What runs no step."""
+
+    async def run(self, operation: RunStep, run: RunInfo, book: MemoryBook) -> Outcome:
+        """Refuse."""
+        raise Broken(f"step {operation.name!r} was run in a replay")

@@ -13,10 +13,10 @@ from iworkflow.core.memory.store import Run, thaw_outcome
 from iworkflow.core.testing import FlowTest
 from iworkflow.core.testing.stage import Schedule
 from iworkflow_lab.programs.app import app
-from iworkflow_lab.programs.interpreter import Node
 from iworkflow_lab.programs.settled import settle
 from iworkflow_lab.programs.settled_grammar import mail_for
 from iworkflow_lab.programs.steps import token
+from iworkflow_lab.programs.tree import Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import json
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 from iworkflow.core import Context, FlowError, as_completed
-from iworkflow_lab.programs.interpreter import Boom, Node
+from iworkflow_lab.programs.interpreter import Boom
 from iworkflow_lab.programs.steps import (
     Swapped,
     bad,
@@ -28,6 +28,7 @@ from iworkflow_lab.programs.steps import (
     plain,
     token,
 )
+from iworkflow_lab.programs.tree import Node
 
 PATCH = "programs"
 FAILURES = (Boom, FlowError, ExceptionGroup)
@@ -340,7 +341,7 @@ class Branch:
 
 
 @asynccontextmanager
-async def joined(tasks: Iterable[asyncio.Task[Any]]) -> AsyncIterator[None]:
+async def joined(tasks: Iterable[asyncio.Task[Any]]) -> AsyncGenerator[None]:
     """Cancel what still runs at the end, and await it."""
     try:
         yield
@@ -360,5 +361,6 @@ def described(error: BaseException) -> Tree:
     if isinstance(error, FlowError):
         return [str(error.reason), error.type, error.message, error.exhausted]
     if isinstance(error, BaseExceptionGroup):
-        return [type(error).__name__, sorted(map(described, error.exceptions))]
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return ["group", sorted(map(described, group.exceptions))]
     return [type(error).__name__, str(error)]

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from iworkflow_lab.programs.interpreter import Node
 from iworkflow_lab.programs.settled import FOREVER, topic_of
+from iworkflow_lab.programs.tree import Node, bodies, holding
 
 SHORT = st.sampled_from([0.0, 0.1, 0.4])
 _PLAIN = ["step"] * 4 + ["thread", "thread", "flaky", "bad", "boom", "state", "state", "patched"]
@@ -53,22 +53,11 @@ def _hangs() -> st.SearchStrategy[list[Node]]:
     return st.lists(_node("hang", cleanup=st.booleans()), min_size=1, max_size=2)
 
 
-def bodies(node: Node) -> list[Node]:
-    """Return the nodes inside a node."""
-    body = node.get("body", [])
-    return [body] if isinstance(body, dict) else body
-
-
 def without_mail_from_outside(node: Node) -> Node:
     """Let what may run in a child, or more than once, send its messages to itself."""
     if node["op"] in ("recv", "overtaken"):
         return {"op": "mail", "count": node["count"]}
-    body = node.get("body")
-    if isinstance(body, dict):
-        return {**node, "body": without_mail_from_outside(body)}
-    if isinstance(body, list):
-        return {**node, "body": [without_mail_from_outside(child) for child in body]}
-    return node
+    return holding(node, [without_mail_from_outside(child) for child in bodies(node)])
 
 
 def mail_for(program: Node) -> list[tuple[float, str, str]]:

@@ -56,11 +56,11 @@ def check_settled(expected: Expected, runs: Mapping[str, Seen], effects: Iterabl
     for id, seen in expected.runs.items():
         if runs[id] != seen:
             raise Broken(f"{id}:\n  in memory {seen}\n  here      {runs[id]}")
-    done = {
+    done = frozenset(
         (effect.run, effect.step, effect.key)
         for effect in effects
         if effect.what in ("end", "fail") and effect.step != "hang"
-    }
+    )
     if done != expected.effects:
         missing, extra = expected.effects - done, done - expected.effects
         raise Broken(f"effects that did not happen: {missing}, that should not have: {extra}")
