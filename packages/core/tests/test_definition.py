@@ -364,3 +364,18 @@ def test_a_flow_is_told_where_it_is_registered() -> None:
     assert seen == [("right", "named")]
     with pytest.raises(ValueError, match="not in wrong"):
         AppDefinition("wrong", flows=[flow])
+
+
+def test_an_app_over_other_copies_of_its_functions() -> None:
+    """Functions that were loaded anew take their place; the rest of the app stays as it was."""
+
+    async def copy(ctx: "Context", lead: Lead) -> date:
+        return date(2025, 1, 1)
+
+    app = AppDefinition("bound", flows=[outreach], activities=[compose], pools={"paced": 2})
+    bound = app.rebound(lambda fn: copy if fn is outreach else fn)
+    assert bound.flow(copy).name == "outreach"
+    assert bound.flows["outreach"].fn is copy
+    assert bound.activities["compose"] is app.activities["compose"]
+    assert (bound.app, bound.pools) == (app.app, app.pools)
+    assert app.flows["outreach"].fn is outreach

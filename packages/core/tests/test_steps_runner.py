@@ -674,3 +674,17 @@ async def test_many_cancels_leak_nothing(make: Make) -> None:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert runner.running == 0
+
+
+async def test_attempts_one_by_one(make: Make) -> None:
+    """An engine that waits itself gets the state to go on from, and then the outcome."""
+    runner, book = make(fails), Book()
+    operation = call(fails, 1, policy=StepPolicy(retry_interval=60))
+    first = await runner.attempt(operation, RUN, book, AttemptState(made=0, first_at=1000.0))
+    assert first.outcome is None
+    assert (first.state.made, first.state.first_at) == (1, 1000.0)
+    assert first.state.next_at is not None
+    assert first.state.error == ErrorData("attempt 1", Reason.FAILED, "ValueError")
+    second = await runner.attempt(operation, RUN, book, first.state)
+    assert second.outcome == Outcome(2)
+    assert book.saved == []
