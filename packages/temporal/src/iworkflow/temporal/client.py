@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import builtins
-import time
 import heapq
+import time
 from datetime import timedelta
 from typing import Any, cast
 from uuid import uuid4

@@ -12,7 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from iworkflow.core.jsonvalue import JsonValue
 from iworkflow.core.port import Message, Outcome
@@ -38,7 +38,7 @@ def topic_of(name: str) -> str:
 
 def read_signal(name: str, args: Sequence[Any]) -> tuple[Message, float | None]:
     """Read a signal and the time of its sending; one without arguments has the value None."""
-    value, id, at, *_ = cast("list[Any]", [*args, None, None, None])
+    value, id, at = [*args[:3], None, None, None][:3]
     message = Message(topic_of(name), value, id if isinstance(id, str) else None)
     return message, at if isinstance(at, float) else None
 

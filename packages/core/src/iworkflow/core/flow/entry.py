@@ -32,7 +32,7 @@ class Entry:
     completion now: a reader whose topic nobody waits for is in the air, but not noticed.
     `recorded` is what the history holds; of a sleep, it may lie in the future. `limits` is set
     in a timer that ends a wait for a topic: it completes only after a look that found nothing;
-    `ended` is its completion until then.
+    `ended` is its completion until then, and `due` when it ends where the engine orders.
     """
 
     operation: Operation
@@ -42,6 +42,7 @@ class Entry:
     recorded: Completion | None = None
     completion: Completion | None = None
     limits: Topic | None = None
+    due: float | None = None
     ended: Completion | None = None
     dropped: bool = False
     noticed: bool = True

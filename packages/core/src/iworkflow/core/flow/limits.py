@@ -2,7 +2,8 @@
 
 An engine may need long to look for a message. So a timer that has ended does not count before
 the reader has looked, and found nothing that was sent in the timer's time. What the order log
-says was delivered is delivered without a look.
+says was delivered is delivered without a look. An engine that orders completions itself needs no
+look, but may tell of a message before it tells of a timer that had ended when it was sent.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 
 from iworkflow.core.flow.entry import Air, Entry
 from iworkflow.core.flow.inbox import Topic
-from iworkflow.core.port import Completion, Host, Receive
+from iworkflow.core.port import Completion, Host, Outcome, Receive
 
 
 class Limits:
@@ -48,8 +49,15 @@ class Limits:
         """Offer the timers that ended before the message of the topic's reader was sent."""
         for receipt in topic.waiting:
             timer = receipt.timer
-            if timer is None or timer.ended is None or timer.completion is not None:
+            if timer is None or timer.completion is not None:
                 continue
-            if timer.ended.at < sent:
-                timer.completion = timer.ended
+            ended = timer.ended or self._overdue(timer)
+            if ended is not None and ended.at < sent:
+                timer.completion = ended
                 self._air.offer(timer)
+
+    def _overdue(self, timer: Entry) -> Completion | None:
+        """A timer that has ended, though the engine told of a message first."""
+        if timer.due is None or timer.due > self._host.now():
+            return None
+        return Completion(Outcome(), timer.due)

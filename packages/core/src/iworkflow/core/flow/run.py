@@ -241,10 +241,7 @@ class FlowRun:
 
     def _limit(self, receipt: Receipt, timeout: float, topic: Topic) -> Entry:
         delay = timeout if self.host.orders else max(timeout, READER_GRACE)
-        timer = Entry(Sleep(delay), lambda _: self._expire(receipt))
-        if self.host.orders:
-            timer.limits = topic
-        return timer
+        return Entry(Sleep(delay), lambda _: self._expire(receipt), limits=topic)
 
     def _read(self, topic: Topic) -> None:
         topic.reader = Entry(Receive(topic.name), lambda c: self._hand_out(topic, c))
@@ -351,6 +348,8 @@ class FlowRun:
         if entry.dropped:
             return
         after = None
+        if isinstance(entry.operation, Sleep) and not self.host.orders:
+            entry.due = self.host.now() + entry.operation.seconds
         if isinstance(entry.operation, SetState):
             after = self._last_state
         entry.task = asyncio.ensure_future(self._perform(entry, after))
@@ -367,7 +366,7 @@ class FlowRun:
             if entry.dropped:
                 raise asyncio.CancelledError
         completion = await self.host.perform(entry.place, entry.operation)
-        if entry.limits is not None:
+        if entry.limits is not None and self.host.orders:
             await self._limits.settled(entry, completion)
         return completion
 
