@@ -245,6 +245,7 @@ async def test_D13_a_parked_run_leaves_nothing_behind(arena: Arena) -> None:
     worker, handle, other = await beside(arena)
     await worker.stop()
     changed = await arena.worker(CHANGED)
+    await handle.signal("unread", True)  # at the latest now, code and history meet
     await until(lambda: "parked" in arena.printed(), "the worker says that the run is parked")
     await undisturbed(arena, other)
     assert (await handle.describe()).status == "running"
