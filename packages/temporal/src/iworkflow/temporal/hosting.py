@@ -55,6 +55,7 @@ class HostedFlows:
         host = self._host = TemporalHost(info, self.tuning, self._inbox, asked)
         try:
             outcome = await drive(host, self.app, max_payload=self.tuning.max_payload)
+            asked.ended = True
         except DeadlinePassed:
             # The server ends the run; until it has, nothing may be recorded.
             await asyncio.get_running_loop().create_future()

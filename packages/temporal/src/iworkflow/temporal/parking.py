@@ -44,6 +44,8 @@ class Asked:
         self.workflow_id = workflow_id
         self.run_id = run_id
         self.records: list[tuple[int, Record]] = []
+        self.ended = False
+        """Whether the flow has come to its end."""
 
     def add(self, place: int, operation: Operation) -> None:
         """Note an operation."""
@@ -159,7 +161,7 @@ class Reporter:
         except Exception:
             log.debug("the history of %r cannot be read", asked.workflow_id, exc_info=True)
             return None
-        return why_parked(asked.records, list(recorded(history.events)))
+        return why_parked(asked.records, list(recorded(history.events)), ended=asked.ended)
 
 
 def recorded(events: Iterable[HistoryEvent]) -> Iterator[tuple[int | None, Record]]:
@@ -190,9 +192,15 @@ def _activity(name: str) -> tuple[str, str]:
 
 
 def why_parked(
-    asked: Sequence[tuple[int, Record]], history: Sequence[tuple[int | None, Record]]
+    asked: Sequence[tuple[int, Record]],
+    history: Sequence[tuple[int | None, Record]],
+    *,
+    ended: bool = True,
 ) -> str | None:
-    """Find the first place where the code and the history part; None if they do not."""
+    """Find the first place where the code and the history part; None if they do not.
+
+    Code that has not `ended` waits for the operation it asked for last, at least.
+    """
     rest = [entry for entry in history if entry[1].kind != "described"]
     place = 0
     for place, wanted in asked:
@@ -206,7 +214,8 @@ def why_parked(
     if not rest:
         return None
     known_place, known = rest[0]
-    return str(left_over(known_place or place + 1, known, ()))
+    waits = [] if ended else [cast("Operation", wanted) for _, wanted in asked[-1:]]
+    return str(left_over(known_place or place + 1, known, waits))
 
 
 def _moved(place: int, known: Record) -> str:
