@@ -76,7 +76,7 @@ def _live(name: str, examples: int, seed_: int, kills: str) -> int:
     except (ServerError, WorkerDied, OSError) as error:
         print(f"cannot go on with {name}: {error}", file=sys.stderr)
         return 0
-    print(f"{tally.programs} programs on {name}, {tally.kills} kills, {tally.runs_met} runs met")
+    print(f"{tally.programs} programs on {name}, {tally.met} of them met {tally.kills} kills")
     return tally.programs
 
 

@@ -42,8 +42,8 @@ class Tally:
     """What a lane went through."""
 
     programs: int = 0
-    runs_met: int = 0
-    """Runs that were on their way when a worker was killed, summed over the kills."""
+    met: int = 0
+    """Programs that were on their way when workers were killed."""
     kills: int = 0
 
 
@@ -58,6 +58,7 @@ class _Run:
     outcome: Any = None
     error: FlowError | None = None
     over: bool = False
+    met: bool = False
 
 
 class Lane:
@@ -135,20 +136,27 @@ class Lane:
     # Kills.
 
     async def _kill(self, runs: Sequence[_Run], kills: int) -> None:
-        left = [run for run in runs if not run.over]
         for _ in range(kills):
+            left = [run for run in runs if not run.over]
             lines = self._lines() + self._random.randint(1, max(2, 2 * len(left)))
             while self._lines() < lines and any(not run.over for run in runs):
-                await asyncio.sleep(0.02)
-            await asyncio.sleep(self._random.uniform(0, 0.2))
-            left = [run for run in runs if not run.over]
-            if not left:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(self._random.uniform(0, 0.1))
+            met = [run for run in runs if not run.over]
+            if not met:
                 return
-            victim = self._workers.pop(self._random.randrange(len(self._workers)))
-            await victim.kill()
+            await self._kill_some()
             self.tally.kills += 1
-            self.tally.runs_met += len(left)
+            self.tally.met += sum(not run.met for run in met)
+            for run in met:
+                run.met = True
             await self._staff()
+
+    async def _kill_some(self) -> None:
+        """Kill one worker, whose runs the others take over, or all of them."""
+        self._random.shuffle(self._workers)
+        for _ in range(self._random.choice([1, len(self._workers)])):
+            await self._workers.pop().kill()
 
     def _lines(self) -> int:
         return len(self._arena.log.read())
