@@ -1,17 +1,15 @@
-"""The three private names of DBOS: noticed when they move, and what happens then."""
+"""The two private names of DBOS: noticed when they move, and what happens then."""
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from dbos import DBOS, _queue
 
-from iworkflow.core import AppDefinition, Context
-from iworkflow.dbos import giving_up, queue, recovery
-from iworkflow.dbos.worker import DbosWorker
+from iworkflow.dbos import queue, recovery
 
 
 def test_the_queue_thread_is_as_we_know_it() -> None:
@@ -22,26 +20,6 @@ def test_the_queue_thread_is_as_we_know_it() -> None:
 def test_the_recovery_is_as_we_know_it() -> None:
     """Fails when the engine moves: workers would then refuse to start."""
     recovery.check()
-
-
-async def test_the_switch_of_the_retries_is_as_we_know_it(postgres: str, app_name: str) -> None:
-    """Fails when the engine moves: a worker that lost its database would then not end."""
-    worker = DbosWorker(postgres)
-    await worker.start(AppDefinition(app=app_name, flows=[flow]))
-    try:
-        assert worker.dbos is not None
-        assert giving_up.end_retries(worker.dbos)
-    finally:
-        await worker.stop(0)
-
-
-async def flow(ctx: Context) -> None:
-    """Do nothing."""
-
-
-def test_a_moved_switch() -> None:
-    """Gone: nothing happens."""
-    assert not giving_up.end_retries(cast("DBOS", object()))
 
 
 @pytest.mark.parametrize("change", ["gone", "other"])

@@ -22,10 +22,9 @@ from iworkflow.core.steps import StepRunner, WallClock
 from iworkflow.dbos import quiet, recovery, schema, takeover
 from iworkflow.dbos.active import Active, Run
 from iworkflow.dbos.client import Link
-from iworkflow.dbos.connecting import connector
+from iworkflow.dbos.connecting import Connector
 from iworkflow.dbos.dispatch import Asked, load
 from iworkflow.dbos.errors import FailedFlowError, LostRunError, is_gone, unreachable
-from iworkflow.dbos.giving_up import end_retries
 from iworkflow.dbos.host import DbosHost
 from iworkflow.dbos.notifier import queued
 from iworkflow.dbos.queue import QueueListener
@@ -65,7 +64,7 @@ class DbosWorker:
         self._undo: list[Callable[[], Awaitable[None]]] = []
         self._broken: asyncio.Future[BaseException] | None = None
         self._parts: _Parts | None = None
-        self.dbos: DBOS | None = None
+        self._connector: Connector | None = None
         """The engine, once it is launched."""
 
     async def start(self, app: AppDefinition) -> None:
@@ -90,7 +89,7 @@ class DbosWorker:
             self._undo.append(link.close)
             parts = self._parts = _Parts(app, link, executor, self._max_payload)
             self._undo.append(parts.close)
-            dbos = self.dbos = self._launch(location, parts)
+            dbos = self._launch(location, parts)
         queue = await DBOS.register_queue_async(
             app.app, polling_interval_sec=polling.queue, on_conflict="always_update"
         )
@@ -136,8 +135,9 @@ class DbosWorker:
     def _launch(self, location: Location, parts: _Parts) -> DBOS:
         """Launch DBOS on this event loop, which it takes for its flows; the tables are there."""
         quiet.hush()
-        dbos = DBOS(config=_config(location, parts))
-        self._undo.append(partial(_destroy, dbos))
+        connector = self._connector = Connector(location)
+        dbos = DBOS(config=_config(location, parts, connector))
+        self._undo.append(partial(_destroy, connector))
         for name in parts.app.flows:
             parts.register(name)
         if not parts.listener.polled:
@@ -149,8 +149,8 @@ class DbosWorker:
         return dbos
 
     def _break(self, error: BaseException) -> None:
-        if self.dbos is not None and is_gone(error):
-            end_retries(self.dbos)
+        if self._connector is not None and is_gone(error):
+            self._connector.end()
         if self._broken is not None and not self._broken.done():
             self._broken.set_result(error)
 
@@ -282,7 +282,7 @@ def _check(run_id: str, deadline: float | None) -> None:
         raise DeadlinePassed(run_id)
 
 
-def _config(location: Location, parts: _Parts) -> DBOSConfig:
+def _config(location: Location, parts: _Parts, connector: Connector) -> DBOSConfig:
     return {
         "name": parts.app.app,
         "system_database_url": location.url,
@@ -291,18 +291,18 @@ def _config(location: Location, parts: _Parts) -> DBOSConfig:
         "serializer": DBOSPortableJSONSerializer(),
         "log_level": "WARNING",
         "run_migrations": False,
-        "db_engine_kwargs": {"creator": connector(location)},
+        "db_engine_kwargs": {"creator": connector},
         # A frozen process must not hold the lock of a row for long.
         "sys_db_idle_transaction_timeout_sec": _IDLE_TRANSACTION,
     }
 
 
-async def _destroy(dbos: DBOS) -> None:
+async def _destroy(connector: Connector) -> None:
     """End DBOS, in a thread: on the loop it would block what it waits for.
 
     DBOS has made its own thread pool the loop's; afterwards the loop gets a working one again.
     """
-    end_retries(dbos)
+    connector.end()
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix="asyncio"))
     await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
