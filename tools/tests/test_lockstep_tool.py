@@ -78,7 +78,7 @@ def test_a_loose_or_old_pin(workspace: Path, pin: str) -> None:
 
 def test_no_pin_at_all(workspace: Path) -> None:
     """Every package but core must pin core."""
-    _replace(workspace / "packages/temporal/pyproject.toml", '"iworkflow-core==0.4.0"', "")
+    _replace(workspace / "packages/temporal/pyproject.toml", '"iworkflow-core==0.4.0",', "")
     assert _run(workspace, "check").stderr == (
         "iworkflow-temporal: does not require iworkflow-core==0.4.0\n"
     )

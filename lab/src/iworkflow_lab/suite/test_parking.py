@@ -179,6 +179,7 @@ async def test_D09_a_branch_on_the_wall_clock(shared: Shared, clock: str) -> Non
     taken = arena.log.read(run)[-1].at
     await until(lambda: time.time() > taken + clocked.EARLY + 1, "the other branch is due")
     await shared.arena_of(CLOCKED)
+    await handle.signal("news", "an engine may replay a run only when something comes in")
     await parked(arena, run, "3: recorded step 'early', the code asks for 'late'")
     assert (await handle.describe()).status is Status.RUNNING
     assert arena.log.ended(run) == {before: 1, ("early", "branch"): 1}

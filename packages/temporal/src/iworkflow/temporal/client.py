@@ -117,6 +117,7 @@ class Link:
                 execution_timeout=_duration(request.timeout),
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 priority=Priority(priority_key=request.priority),
+                memo=runs.memo_of(request),
             )
         except WorkflowAlreadyStartedError:
             return _reply(await self.describe(request.id), created=False)
@@ -187,6 +188,9 @@ class Link:
             ),
             priority=RawPriority(priority_key=request.priority),
         )
+        for name, value in runs.memo_of(request).items():
+            (payload,) = (await self._payloads([value])).payloads
+            raw.memo.fields[name].CopyFrom(payload)
         timeout = _duration(request.timeout)
         if timeout is not None:
             raw.workflow_execution_timeout.FromTimedelta(timeout)

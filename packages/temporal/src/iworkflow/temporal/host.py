@@ -40,7 +40,7 @@ from iworkflow.core.port import (
     Sleep,
     StartChild,
 )
-from iworkflow.temporal import errors
+from iworkflow.temporal import errors, runs
 from iworkflow.temporal.attempts import step_args
 from iworkflow.temporal.envelope import outcome_from_json
 from iworkflow.temporal.messages import Inbox, signal_args, signal_name
@@ -187,6 +187,7 @@ class TemporalHost:
                 execution_timeout=None if request.timeout is None else _duration(request.timeout),
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 priority=Priority(priority_key=request.priority),
+                memo=runs.memo_of(request),
             )
         except WorkflowAlreadyStartedError:
             return await self._serve(DESCRIBE, place, request.id)

@@ -11,6 +11,9 @@ RESULT = "iwf.result"
 STATE = "iwf.state"
 """The query that answers a key of the state, which is its argument."""
 
+PRIORITY = "iwf.priority"
+"""The memo that tells a run's priority in a list, where Temporal leaves it out."""
+
 
 def pool_queue(app: str, pool: str | None) -> str:
     """Name the task queue of a pool; flows and steps without a pool have the app's own."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.client import WorkflowExecution, WorkflowExecutionDescription
 from temporalio.client import WorkflowExecutionStatus as Raw
 
+from iworkflow.core.jsonvalue import JsonValue
 from iworkflow.core.options import DEFAULT_PRIORITY
-from iworkflow.core.port import FlowDescription, FlowFilter, Status
+from iworkflow.core.port import FlowDescription, FlowFilter, StartRequest, Status
+from iworkflow.temporal.names import PRIORITY
 
 _STATUSES = {
     Raw.COMPLETED: Status.COMPLETED,
@@ -89,9 +92,17 @@ def deadline_of(started_at: datetime, timeout: timedelta | None) -> float | None
     return None if not timeout else (started_at + timeout).timestamp()
 
 
+def memo_of(request: StartRequest) -> Mapping[str, JsonValue]:
+    """Return the memo of a run that is started."""
+    return {} if request.priority == DEFAULT_PRIORITY else {PRIORITY: request.priority}
+
+
 def _priority(info: WorkflowExecutionInfo | object) -> int:
     if not isinstance(info, WorkflowExecutionInfo):
         return DEFAULT_PRIORITY
+    told = info.memo.fields.get(PRIORITY)
+    if told is not None:
+        return int(told.data)
     return info.priority.priority_key or DEFAULT_PRIORITY
 
 

@@ -95,12 +95,13 @@ def _unloadable(fn: Any) -> str | None:
 def restrictions(hosted: Hosted) -> SandboxRestrictions:
     """Pass everything through but the modules of flows.
 
-    Temporal warns of `asyncio.wait` and `as_completed`; in the flow loop they replay. It lets a
-    module read the clock while it is imported, which is once for each run and each replay.
+    Temporal warns of `asyncio.wait` and `as_completed`; in the flow loop they replay. It wraps the
+    classes of `datetime`, which then are no types that a value can be read as. It lets a module
+    read the clock while it is imported, which is once for each run and each replay.
     """
     default = SandboxRestrictions.default
     members = default.invalid_module_members
-    children = {name: one for name, one in members.children.items() if name != "asyncio"}
+    children = {name: one for name, one in members.children.items() if name not in _REAL}
     for name in ("time", "uuid"):
         children[name] = replace(children[name], only_runtime=False)
     return replace(
@@ -108,6 +109,10 @@ def restrictions(hosted: Hosted) -> SandboxRestrictions:
         passthrough_modules=_AllBut([*hosted.modules, *hosted.packages]),
         invalid_module_members=replace(members, children=children),
     )
+
+
+_REAL = ("asyncio", "datetime")
+"""Modules whose members are not wrapped."""
 
 
 class _AllBut(set[str]):
