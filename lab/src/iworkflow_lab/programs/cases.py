@@ -36,7 +36,7 @@ class Case:
 def draw(examples: int, seed_: int) -> list[Case]:
     """Draw so many cases, every second one settled; one seed gives one list."""
     cases: list[Case] = []
-    free = st.tuples(programs(), messages())
+    free = st.tuples(programs(15, least=2), messages())
 
     @seed(seed_)
     @settings(
@@ -46,7 +46,7 @@ def draw(examples: int, seed_: int) -> list[Case]:
         suppress_health_check=UNBOUNDED,
         phases=[Phase.generate],
     )
-    @given(free, programs(settled=True))
+    @given(free, programs(15, least=2, settled=True))
     def one(drawn: Any, settled: Node) -> None:
         program, sent = drawn
         cases.append(Case(program, False, sent) if len(cases) % 2 else Case(settled, True))

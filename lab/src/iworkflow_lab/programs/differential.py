@@ -9,18 +9,24 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from iworkflow_lab.engines.base import EngineLab
-from iworkflow_lab.programs.cases import Case, draw, smaller, told
+from iworkflow_lab.programs.cases import draw, smaller, told
 from iworkflow_lab.programs.live import Lane, Tally, Trouble
 
 BATCH = 25
 """Programs that share the workers: one kill meets many."""
-DEADLY = (2, 3, 1)
+DEADLY = (4, 5, 3)
 """How many kills the batches with kills have, in turn."""
-SHRINK_SECONDS = 150.0
-SHRINK_WIDTH = 30
+SHRINK_SECONDS = 180.0
+SHRINK_WIDTH = 24
+"""How many smaller programs are tried at once."""
+SHRINK_COPIES = 3
+"""How often each, where it takes a kill at the right moment to break it."""
+SHRINK_VAIN = 3
+"""After how many tries for nothing a program is small enough."""
 
 KILLS: Mapping[str, int] = {"none": 0, "half": 2, "all": 1}
 """Every how many batches one has kills; 0 for none."""
@@ -68,11 +74,11 @@ async def _shrunk(lane: Lane, troubles: Sequence[Trouble], kills: int) -> str:
     """Make the smallest of the broken programs smaller for as long as it stays broken."""
     found = min(troubles, key=lambda trouble: trouble.case.size)
     print(f"  broken: {len(troubles)} programs; {found.why}\n{told(found.case)}", flush=True)
-    deadline = time.monotonic() + SHRINK_SECONDS
-    while time.monotonic() < deadline:
-        tries: list[Case] = list(smaller(found.case))[:SHRINK_WIDTH]
-        broken = await lane.batch(tries, kills=kills) if tries else []
-        if not broken:
-            break
-        found = min(broken, key=lambda trouble: trouble.case.size)
+    deadline, vain = time.monotonic() + SHRINK_SECONDS, 0
+    while vain < SHRINK_VAIN and time.monotonic() < deadline:
+        tries = list(islice(smaller(found.case), SHRINK_WIDTH))
+        copies = SHRINK_COPIES if kills else 1
+        broken = await lane.batch(tries * copies, kills=kills) if tries else []
+        vain += not broken
+        found = min([found, *broken], key=lambda trouble: trouble.case.size)
     return f"{found.why}\n{told(found.case)}"

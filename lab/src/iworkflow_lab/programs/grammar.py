@@ -63,18 +63,21 @@ def numbered(program: Node) -> Node:
     return walk(program)
 
 
-def programs(max_leaves: int = 10, *, settled: bool = False) -> st.SearchStrategy[Node]:
+def programs(
+    max_leaves: int = 10, *, least: int = 1, settled: bool = False
+) -> st.SearchStrategy[Node]:
     """Programs of up to about `max_leaves` leaves, every node with a `site` of its own.
 
     Args:
         max_leaves: how big they may be.
+        least: of how many parts, one after the other, they are made at least.
         settled: whether their outcome is the same in whatever order things complete.
     """
     leaf, inner = (settled_leaf(), settled_inner) if settled else (_leaf(), _inner)
     tree = st.recursive(leaf, inner, max_leaves=max_leaves)
     if settled:
         tree = st.one_of(tree, tree.map(lambda body: {"op": "try", "body": body}))
-    return st.lists(tree, min_size=1 + settled, max_size=3 + settled).map(
+    return st.lists(tree, min_size=least, max_size=least + 2).map(
         lambda body: numbered({"op": "seq", "body": body})
     )
 

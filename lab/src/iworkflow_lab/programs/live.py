@@ -7,7 +7,7 @@ import random
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from iworkflow.core import FlowError, Handle
@@ -57,8 +57,19 @@ class _Run:
     handle: Handle[Any] | None = None
     outcome: Any = None
     error: FlowError | None = None
+    why: str = "did not end"
+    """Why there is no outcome; empty once there is one."""
+    parked: asyncio.Event = field(default_factory=asyncio.Event)
     over: bool = False
     met: bool = False
+
+    def take(self, result: asyncio.Task[Any]) -> None:
+        """Keep what the run came to, unless waiting for it was given up."""
+        try:
+            self.outcome = result.result()
+        except FlowError as error:
+            self.error = error
+        self.why = ""
 
 
 class Lane:
@@ -86,15 +97,16 @@ class Lane:
         runs = [await self._foreseen(case, number) for number, case in enumerate(cases)]
         await asyncio.gather(*map(self._begin, runs))
         posts = [asyncio.create_task(self._post(run)) for run in runs]
+        watch = asyncio.create_task(self._watch(runs))
         killer = asyncio.create_task(self._kill(runs, kills))
         patience = PATIENCE + PER_KILL * kills
         await asyncio.gather(*(self._end(run, patience) for run in runs))
         await killer
-        for post in posts:
-            post.cancel()
+        for task in [watch, *posts]:
+            task.cancel()
         self.tally.programs += len(cases)
-        parked = self._parked()
-        return [t for run in runs if (t := await self._judged(run, parked)) is not None]
+        self._look_for_parked(runs)
+        return [t for run in runs if (t := await self._judged(run)) is not None]
 
     async def _staff(self) -> None:
         missing = self._wanted - len(self._workers)
@@ -125,20 +137,24 @@ class Lane:
                 await run.handle.signal(topic, value)
 
     async def _end(self, run: _Run, patience: float) -> None:
+        """Wait until the run has ended, or never will."""
         assert run.handle is not None
+        result = asyncio.create_task(run.handle.result(timeout=patience))
+        parked = asyncio.create_task(run.parked.wait())
+        await asyncio.wait({result, parked}, return_when=asyncio.FIRST_COMPLETED)
+        parked.cancel()
         with suppress(TimeoutError):
-            try:
-                run.outcome = await run.handle.result(timeout=patience)
-            except FlowError as error:
-                run.error = error
-            run.over = True
+            if result.done():
+                run.take(result)
+        result.cancel()
+        run.over = True
 
     # Kills.
 
     async def _kill(self, runs: Sequence[_Run], kills: int) -> None:
         for _ in range(kills):
             left = [run for run in runs if not run.over]
-            lines = self._lines() + self._random.randint(1, max(2, 2 * len(left)))
+            lines = self._lines() + self._random.randint(1, 1 + len(left))
             while self._lines() < lines and any(not run.over for run in runs):
                 await asyncio.sleep(0.01)
             await asyncio.sleep(self._random.uniform(0, 0.1))
@@ -155,7 +171,8 @@ class Lane:
     async def _kill_some(self) -> None:
         """Kill one worker, whose runs the others take over, or all of them."""
         self._random.shuffle(self._workers)
-        for _ in range(self._random.choice([1, len(self._workers)])):
+        everyone = len(self._workers)
+        for _ in range(self._random.choice([1, everyone, everyone])):
             await self._workers.pop().kill()
 
     def _lines(self) -> int:
@@ -163,24 +180,31 @@ class Lane:
 
     # Verdicts.
 
-    def _parked(self) -> list[str]:
-        printed = self._arena.printed()
-        new, self._read = printed[self._read :], len(printed)
-        return _PARKED.findall(new)
+    async def _watch(self, runs: Sequence[_Run]) -> None:
+        while True:
+            self._look_for_parked(runs)
+            await asyncio.sleep(0.5)
 
-    async def _judged(self, run: _Run, parked: Sequence[str]) -> Trouble | None:
+    def _look_for_parked(self, runs: Sequence[_Run]) -> None:
+        printed = self._arena.printed()
+        whole = printed.rfind("\n") + 1
+        lines, self._read = _PARKED.findall(printed[self._read : whole]), whole
+        for line in lines:
+            for run in runs:
+                if re.search(rf"\b{re.escape(run.id)}\b", line):
+                    run.why = line
+                    run.parked.set()
+
+    async def _judged(self, run: _Run) -> Trouble | None:
         try:
-            await self._judge(run, parked)
+            await self._judge(run)
         except Broken as broken:
             return Trouble(run.case, f"run {run.id!r}: {broken}")
         return None
 
-    async def _judge(self, run: _Run, parked: Sequence[str]) -> None:
-        mine = [line for line in parked if re.search(rf"\b{re.escape(run.id)}\b", line)]
-        if mine:
-            raise Broken(mine[0])
-        if not run.over:
-            raise Broken("did not end")
+    async def _judge(self, run: _Run) -> None:
+        if run.why:
+            raise Broken(run.why)
         effects = self._effects(run.id)
         calls = set(run.outcome["calls"]) if run.error is None else set[str]()
         if run.expected is not None:

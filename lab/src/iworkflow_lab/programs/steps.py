@@ -14,7 +14,7 @@ from iworkflow.core import Failure, step_attempt
 from iworkflow_lab.effects import FOLDER, here
 from iworkflow_lab.gates import begin, cancelled, end
 
-PAUSE = 0.08
+PAUSE = 0.15
 """Seconds that a step takes at most, in an arena: enough for a kill to find some in the air."""
 
 
