@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from temporalio import activity
@@ -92,7 +93,7 @@ class StepActivity:
             details=state.to_json(),
         )
         book = Book(self._heart, pulse, state)
-        task = loop.create_task(self._attempt(operation, self._run_info(info), book, state))
+        task = loop.create_task(self._attempt(operation, info, book, state))
         self._running.add(task)
         try:
             await _outlive(task)
@@ -102,9 +103,11 @@ class StepActivity:
             self._heart.end(pulse)
 
     async def _attempt(
-        self, operation: RunStep, run: RunInfo, book: Book, state: AttemptState
+        self, operation: RunStep, info: activity.Info, book: Book, state: AttemptState
     ) -> Attempted:
-        made = await self._steps.attempt(operation, run, book, state)
+        if _is_old(info):
+            await book.save(state)  # the answer ends the attempt if others make it by now
+        made = await self._steps.attempt(operation, self._run_info(info), book, state)
         if made.outcome is None:
             await book.save(made.state)
         return made
@@ -144,6 +147,15 @@ class Book:
         self._state = state
         self._pulse.details = state.to_json()
         await self._heart.flush(self._pulse)
+
+
+def _is_old(info: activity.Info) -> bool:
+    """Whether the server may hold the attempt for dead already.
+
+    It gives attempts to a process that is frozen, which finds them all when it wakes up.
+    """
+    silence = info.heartbeat_timeout
+    return silence is not None and datetime.now(UTC) - info.started_time > silence
 
 
 async def _outlive(task: asyncio.Task[Attempted]) -> None:
