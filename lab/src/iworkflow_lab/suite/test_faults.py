@@ -413,7 +413,7 @@ async def test_F14_a_second_worker_boots(arena: Arena) -> None:
 async def test_F15_the_server_restarts(arena_alone: Arena) -> None:
     """A server that restarts costs sleepers and receivers nothing; their worker stays as it is."""
     arena, seconds = arena_alone, 6.0
-    await arena.worker(APP)
+    await arena.worker(APP, silence=None)
     mail = await listening(arena, "f15-mail")
     beside = await listening(arena, "f15-beside", beside=True)
     begun = time.time()
@@ -457,6 +457,7 @@ async def test_F20_told_to_stop(arena: Arena) -> None:
     await arena.worker(APP)
     for handle in (running, queued, young):
         arena.let_go(f"{handle.id}.all")
+    for handle in (running, queued, young):
         assert await handle.result(timeout=20) == calls(arena, handle.id, "first", "second")
         assert arena.log.begun(handle.id) == arena.log.ended(handle.id) == {FIRST: 1, SECOND: 1}
     assert await sleeper.result(timeout=20) == calls(arena, "f20-sleep", "awake")[0]
