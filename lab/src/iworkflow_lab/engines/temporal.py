@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.operatorservice.v1 import DeleteNamespaceRequest
 from temporalio.client import Client as RawClient
 
 from iworkflow.core import Client
@@ -112,8 +113,10 @@ class TemporalArena(ProcessArena):
         return engine("temporal").client(address=self._address, max_payload=max_payload)
 
     async def ruin(self) -> None:
-        """Stop the server."""
-        await self._server.stop()
+        """Delete the namespace: a server that is merely away is waited for."""
+        client = await RawClient.connect(self._address)
+        request = DeleteNamespaceRequest(namespace=client.namespace)
+        await client.operator_service.delete_namespace(request)
 
     async def restart_server(self) -> None:
         """Stop the server and start it again, on its port and its file."""
