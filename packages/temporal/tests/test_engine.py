@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import time
 from collections.abc import Callable
@@ -435,12 +436,16 @@ async def test_a_change_that_does_not_fit_parks_the_run(
 
 
 async def test_the_clock_is_refused(runtime: Start, app_name: str, client: TemporalClient) -> None:
-    """A flow that reads the clock fails at once, and its error names the call and the way out."""
+    """A flow that reads the clock fails at once, and its error names line, call and the way out."""
     app = build(app_name)
     async with runtime().running(app):
         handle = await client.start(app.target(flows.clocked), id=f"{app_name}-r")
         error = await failure(handle.result(timeout=30))
-        assert str(error) == ('time.time() in a flow is not replay-stable; use "await ctx.now()"')
+        line = inspect.getsourcelines(flows.clocked)[1] + 1
+        assert str(error) == (
+            f"iwf_temporal_flows.py:{line}: time.time() in a flow is not replay-stable; "
+            'use "await ctx.now()"'
+        )
 
 
 async def test_a_log_line_is_written_once(

@@ -160,7 +160,7 @@ CLOCKS = ["time.time", "datetime.datetime.now", "time.localtime"]
 
 @pytest.mark.parametrize("clock", CLOCKS)
 async def test_D09_a_branch_on_the_wall_clock(shared: Shared, clock: str) -> None:
-    """Refused when it is asked, naming call and remedy, or parked when it goes otherwise."""
+    """Refused when it is asked, naming line and remedy, or parked when it goes otherwise."""
     arena, run, before = await shared.arena_of(CLOCKED), f"d09-{clock}", ("token", "before")
     handle = await arena.client.start(target("branches", "clocked"), clock, id=run)
 
@@ -172,7 +172,7 @@ async def test_D09_a_branch_on_the_wall_clock(shared: Shared, clock: str) -> Non
     if not arena.log.in_flight(run):
         with pytest.raises(FlowError) as raised:
             await handle.result(timeout=20)
-        assert refusal(clock) in raised.value.message
+        assert raised.value.message == refusal(clock)
         assert arena.log.begun(run) == {before: 1}
         return
     await shared.kill(CLOCKED)
@@ -188,7 +188,8 @@ async def test_D09_a_branch_on_the_wall_clock(shared: Shared, clock: str) -> Non
 
 def refusal(clock: str) -> str:
     """Return what is said of a clock in a flow."""
-    return f'{clock}() in a flow is not replay-stable; use "await ctx.now()"'
+    line = line_of(clock if clock == "time.localtime" else f"return {clock}")
+    return f'clocked.py:{line}: {clock}() in a flow is not replay-stable; use "await ctx.now()"'
 
 
 def line_of(text: str) -> int:

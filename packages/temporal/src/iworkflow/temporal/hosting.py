@@ -54,14 +54,16 @@ class HostedFlows:
         asked = self.ledger.open(info.workflow_id, info.run_id)
         host = self._host = TemporalHost(info, self.tuning, self._inbox, asked)
         try:
-            outcome = await drive(host, self.app, max_payload=self.tuning.max_payload)
+            outcome = await drive(
+                host, self.app, max_payload=self.tuning.max_payload, explain=self._explain
+            )
             asked.ended = True
         except DeadlinePassed:
             # The server ends the run; until it has, nothing may be recorded.
             await asyncio.get_running_loop().create_future()
             raise
         if outcome.error is not None:
-            raise FailedError(sandbox.explained(outcome.error))
+            raise FailedError(outcome.error)
         return outcome.value
 
     @workflow.signal(dynamic=True)
@@ -74,6 +76,9 @@ class HostedFlows:
         """Answer the last value of a key: `iwf.state` with the key, or the key as the query."""
         key = _values(args)[0] if name == STATE else name
         return None if self._host is None else self._host.state.get(key)
+
+    def _explain(self, error: BaseException) -> BaseException:
+        return sandbox.explained(error, {flow.fn.__module__ for flow in self.app.flows.values()})
 
     def _info(self, args: Sequence[JsonValue]) -> RunInfo:
         info = workflow.info()

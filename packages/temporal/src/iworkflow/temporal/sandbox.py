@@ -12,10 +12,10 @@ through too.
 from __future__ import annotations
 
 import logging
-import re
+import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from types import ModuleType
@@ -29,7 +29,7 @@ from temporalio.worker.workflow_sandbox import (
 )
 
 from iworkflow.core.definition import AppDefinition
-from iworkflow.core.errors import ErrorData
+from iworkflow.core.errors import Failure
 from iworkflow.temporal.parking import Ledger, WatchedInstance
 from iworkflow.temporal.settings import Tuning
 
@@ -232,18 +232,25 @@ def refusal(hosted: Hosted, error: BaseException) -> str:
     return f"{where}flow module {module!r} {what}; Temporal's sandbox refuses that; {remedy}"
 
 
-def explained(error: ErrorData) -> ErrorData:
-    """Say of a call that the sandbox refused what a flow does instead."""
-    refused = _REFUSED.search(error.message) if error.type == _REFUSAL else None
-    if refused is None:
+def explained(error: BaseException, modules: Collection[str]) -> BaseException:
+    """Say of a call that the sandbox refused where it is, and what a flow does instead.
+
+    The line is the innermost one in the modules that define flows.
+    """
+    if not isinstance(error, RestrictedWorkflowAccessError):
         return error
-    call = _called(refused[1])
+    lines = [
+        f"{os.path.basename(frame.f_code.co_filename)}:{number}: "
+        for frame, number in traceback.walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__") in modules
+    ]
+    where = lines[-1] if lines else ""
+    call = _called(error.qualified_name)
     remedy = _REMEDIES.get(call.partition(".")[0], "move it into a step")
-    return replace(error, message=f"{call} in a flow is not replay-stable; {remedy}")
+    text = f"{where}{call} in a flow is not replay-stable; {remedy}"
+    return Failure(text, type=type(error).__name__)
 
 
-_REFUSAL = RestrictedWorkflowAccessError.__name__
-_REFUSED = re.compile(r"Cannot access (\S+) from inside a workflow")
 _REMEDIES = {
     "time": 'use "await ctx.now()"',
     "datetime": 'use "await ctx.now()"',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD, check_size
@@ -23,8 +24,16 @@ __all__ = ["DeadlinePassed", "drive"]
 log = logging.getLogger("iworkflow.flow")
 
 
+def _itself(error: BaseException) -> BaseException:
+    return error
+
+
 async def drive(
-    host: Host, app: AppDefinition, *, max_payload: int = DEFAULT_MAX_PAYLOAD
+    host: Host,
+    app: AppDefinition,
+    *,
+    max_payload: int = DEFAULT_MAX_PAYLOAD,
+    explain: Callable[[BaseException], BaseException] = _itself,
 ) -> Outcome:
     """Run one dispatch of the host's run, and return the run's outcome.
 
@@ -36,6 +45,7 @@ async def drive(
         host: the engine's side of the run.
         app: the app whose flow it is.
         max_payload: how many bytes an encoded value may take.
+        explain: gets what the flow raised and returns what the outcome is to tell.
 
     Raises:
         DeadlinePassed: the run's deadline has passed; the engine ends it as timed out.
@@ -46,7 +56,7 @@ async def drive(
     main = run.loop.create_task(_main(run, app, flow, max_payload), name="flow")
     try:
         await run.run(main)
-        return _outcome(main, max_payload)
+        return _outcome(main, max_payload, explain)
     except Parked as parked:
         await run.leave()
         await _stay_parked(host, parked)
@@ -68,11 +78,13 @@ async def _main(
     return encoded
 
 
-def _outcome(main: asyncio.Task[Any], max_payload: int) -> Outcome:
+def _outcome(
+    main: asyncio.Task[Any], max_payload: int, explain: Callable[[BaseException], BaseException]
+) -> Outcome:
     if main.cancelled():
         error: BaseException = asyncio.CancelledError("the flow cancelled itself")
     elif (raised := main.exception()) is not None:
-        error = raised
+        error = explain(raised)
     else:
         return Outcome(value=main.result())
     return Outcome(error=describe_exception(error, max_payload=max_payload).error)
