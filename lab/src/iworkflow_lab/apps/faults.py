@@ -139,7 +139,7 @@ async def branches(ctx: Context) -> list[list[str]]:
     """Gather two chains of steps and one that fails in its first."""
 
     async def chain(name: str) -> list[str]:
-        return [await ctx.step(token, f"{name}{n}") for n in range(3)]
+        return [await ctx.step(token, key) for key in (f"{name}0", f"{name}1", f"{name}2")]
 
     async def failing() -> list[str]:
         try:

@@ -13,7 +13,6 @@ import os
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, cast
 
 from iworkflow.core import Client
 from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD, loads
@@ -104,7 +103,7 @@ class _Store:
     async def attempts(self, run: str) -> list[AttemptState]:
         """Return how far the steps of the run are that have failed or beaten."""
         books = sorted(self._store.runs[run].books.items())
-        return [AttemptState.from_json(cast("Any", loads(book))) for _, book in books]
+        return [AttemptState.from_json(loads(book)) for _, book in books]
 
 
 class _Refusing:
