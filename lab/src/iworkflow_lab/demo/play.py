@@ -95,6 +95,8 @@ class Stage:
             if Capability.PROCESSES not in self._lab.declared:
                 await self._kill(worker)
             await until(self._over, "every flow of the demo ends", seconds=LIMIT, every=0.05)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; {await self._left()}") from error
         finally:
             town.cancel()
 
@@ -106,6 +108,12 @@ class Stage:
     async def _over(self) -> bool:
         self._tell()
         return not await self._arena.client.list(app="ioutreach", status="running")
+
+    async def _left(self) -> str:
+        running = await self._arena.client.list(status="running")
+        ids = ", ".join(sorted(run.id for run in running))
+        last = self._arena.printed().strip().splitlines()[-3:]
+        return f"still running: {ids}; last in the workers' log: {' / '.join(last) or 'nothing'}"
 
     def _tell(self) -> None:
         if self._town.letters >= self._told + 5:
