@@ -144,6 +144,7 @@ def told(error: BaseException | None) -> list[list[Any]]:
 
 async def catches(ctx: Context, how: str, attempts: int = 1) -> list[list[Any]]:
     """Catch the error of a step, show it, wait in a gate, tell it."""
+    lines: list[list[Any]] = []
     try:
         await ctx.step(breaks, how, attempts=attempts)
     except FlowError as error:
