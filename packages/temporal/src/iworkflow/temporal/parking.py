@@ -60,7 +60,9 @@ class Asked:
 class Ledger:
     """The dispatches of one worker, and the misfits that Temporal finds among them.
 
-    `found` is called with what a flow asked for and with Temporal's message, from any thread.
+    `found` is called with what a flow asked for and with Temporal's message, from any thread. The
+    message is empty where Temporal did not say that it is a misfit: a worker that keeps nothing
+    in memory evicts everything for want of space.
     """
 
     def __init__(self) -> None:
@@ -77,12 +79,16 @@ class Ledger:
         """Take note of a workflow that is in memory."""
         self._instances[run_id] = instance
 
-    def evicted(self, run_id: str, job: RemoveFromCache) -> None:
-        """Take note of why Temporal forgets a workflow."""
+    def evicted(self, run_id: str, job: RemoveFromCache, *, midway: bool) -> None:
+        """Take note of why Temporal forgets a workflow, and whether that is midway in a replay."""
         self._instances.pop(run_id, None)
         asked = self._dispatches.get(run_id)
-        if asked is not None and job.reason == RemoveFromCache.NONDETERMINISM:
+        if asked is None:
+            return
+        if job.reason == RemoveFromCache.NONDETERMINISM:
             self.found(asked, job.message)
+        elif midway:
+            self.found(asked, "")
 
     def close(self) -> None:
         """End the workflows that a worker leaves in memory when it stops. It blocks.
@@ -109,13 +115,15 @@ class WatchedInstance:
     def __init__(self, inner: WorkflowInstance, ledger: Ledger) -> None:
         self._inner = inner
         self._ledger = ledger
+        self._midway = False
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         """Run the workflow as far as it goes."""
         self._ledger.entered(act.run_id, self._inner)
         for job in act.jobs:
             if job.HasField("remove_from_cache"):
-                self._ledger.evicted(act.run_id, job.remove_from_cache)
+                self._ledger.evicted(act.run_id, job.remove_from_cache, midway=self._midway)
+        self._midway = act.is_replaying and not any(j.HasField("query_workflow") for j in act.jobs)
         return self._inner.activate(act)
 
     def __getattr__(self, name: str) -> Any:
@@ -149,8 +157,10 @@ class Reporter:
         task.add_done_callback(self._tasks.discard)
 
     async def _report(self, asked: Asked, message: str) -> None:
-        why = await self._why(asked) or f"parked: {message}; {_REMEDY}"
-        if (asked.run_id, why) not in self._told:
+        why = await self._why(asked)
+        if why is None and message:
+            why = f"parked: {message}; {_REMEDY}"
+        if why is not None and (asked.run_id, why) not in self._told:
             self._told.add((asked.run_id, why))
             log.error("flow %r %s", asked.workflow_id, why)
 
