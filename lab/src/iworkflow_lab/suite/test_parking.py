@@ -200,7 +200,7 @@ def line_of(text: str) -> int:
 
 
 async def test_D12_a_flow_holds_up_the_loop(shared: Shared) -> None:
-    """Flow code that blocks is named in a warning: its run, its line; the run goes on."""
+    """Flow code that blocks is named in a warning, with run and line; the run goes on."""
     arena = await shared.arena_of(CLOCKED)
     for flow in ("holds", "brief"):
         handle = await arena.client.start(target(flow, "clocked"), id=f"d12-{flow}")
@@ -211,6 +211,8 @@ async def test_D12_a_flow_holds_up_the_loop(shared: Shared) -> None:
     said = [line for line in arena.printed().splitlines() if "holds the event loop" in line]
     assert [line for line in said if "d12-brief" in line] == []
     line = line_of("this line is named")
-    [warning] = [line for line in said if "'d12-holds'" in line]
-    assert f"clocked.py:{line}: flow 'holds' of run 'd12-holds'" in warning
-    assert "move the work into a step" in warning
+    warnings = [line for line in said if "'d12-holds'" in line]
+    assert warnings
+    for warning in warnings:  # one for each time that it blocks; a replay may block again
+        assert f"clocked.py:{line}: flow 'holds' of run 'd12-holds'" in warning
+        assert "move the work into a step" in warning
