@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.exceptions import (
     ApplicationError,
     CancelledError,
@@ -25,6 +27,7 @@ from iworkflow.core.port import (
     Outcome,
     Record,
     RunStep,
+    SendSignal,
     Status,
 )
 from iworkflow.core.steps import AttemptState
@@ -32,7 +35,7 @@ from iworkflow.temporal import dev, errors, runs
 from iworkflow.temporal.attempts import step_args
 from iworkflow.temporal.messages import Inbox, read_signal, signal_args, signal_name
 from iworkflow.temporal.names import pool_queue, service_queue
-from iworkflow.temporal.parking import why_parked
+from iworkflow.temporal.parking import Asked, is_refused, why_parked
 from iworkflow.temporal.payloads import JsonPayloads
 
 NOTHING = Completion(Outcome(), 0.0)
@@ -262,6 +265,51 @@ def test_why_a_run_is_parked(
         assert found is not None
         assert found.startswith(why)
         assert found.endswith("restore the order or guard the change with ctx.patched(...)")
+
+
+def test_what_leaves_no_event_is_not_looked_for() -> None:
+    """A message to oneself is not in the history; a step dropped at once may not be."""
+    asked = Asked("me", "1")
+    asked.add(1, SendSignal("me", Message("t", 1)))
+    asked.add(2, RunStep("lost", [], StepPolicy(), "0"))
+    asked.drop(2)
+    asked.add(3, RunStep("a", [], StepPolicy(), "1"))
+    assert why_parked(asked.records, [(3, record("step", "a", "1"))], dropped=asked.dropped) is None
+    other = Asked("me", "1")
+    other.add(1, SendSignal("you", Message("t", 1)))
+    assert why_parked(other.records, [(3, record("step", "a", "1"))]) is not None
+
+
+def test_what_an_eviction_drops_is_not_the_flows_own() -> None:
+    """When Temporal forgets a dispatch, its waits end; they were asked for all the same."""
+    asked = Asked("me", "1")
+    asked.add(1, RunStep("a", [], StepPolicy(), "1"))
+    asked.evicted = True
+    asked.drop(1)
+    assert not asked.dropped
+
+
+def task_event(kind: EventType.ValueType, cause: int = 0) -> HistoryEvent:
+    event = HistoryEvent(event_type=kind)
+    if cause:
+        event.workflow_task_failed_event_attributes.cause = cause  # type: ignore[assignment]
+    return event
+
+
+def test_a_run_is_parked_only_if_the_history_says_so() -> None:
+    """A worker that keeps no run in memory forgets each: that alone says nothing of its code."""
+    completed = task_event(EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
+    failed = EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED
+    misfit = task_event(
+        failed, WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR
+    )
+    other = task_event(
+        failed, WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_WORKFLOW_WORKER_UNHANDLED_FAILURE
+    )
+    assert is_refused([completed, misfit])
+    assert is_refused([completed, misfit, other])
+    assert not is_refused([misfit, completed])
+    assert not is_refused([completed, other])
 
 
 @pytest.mark.parametrize(

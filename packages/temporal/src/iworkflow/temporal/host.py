@@ -122,6 +122,13 @@ class TemporalHost:
         """Carry the operation out; Temporal records it."""
         self._check_length()
         self._asked.add(place, operation)
+        try:
+            return await self._perform(place, operation)
+        finally:
+            if cast("asyncio.Task[object]", asyncio.current_task()).cancelling():
+                self._asked.drop(place)
+
+    async def _perform(self, place: int, operation: Operation) -> Completion:
         begun = workflow.time()
         if isinstance(operation, Receive):
             return await self._take(operation)

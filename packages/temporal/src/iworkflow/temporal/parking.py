@@ -11,10 +11,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
-from temporalio.api.enums.v1 import EventType
+from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.bridge.proto.workflow_activation import (
     RemoveFromCache,
@@ -26,7 +27,7 @@ from temporalio.client import Client
 from temporalio.worker import WorkflowInstance
 
 from iworkflow.core.flow.parking import left_over, mismatch
-from iworkflow.core.port import Completion, Operation, Outcome, Receive, Record
+from iworkflow.core.port import Completion, Operation, Outcome, Receive, Record, SendSignal
 from iworkflow.temporal.messages import topic_of
 from iworkflow.temporal.names import DESCRIBE, RESULT
 
@@ -35,26 +36,40 @@ log = logging.getLogger("iworkflow.temporal")
 _NOTHING = Completion(Outcome(), 0.0)
 _REMEDY = "restore the order or guard the change with ctx.patched(...)"
 _SILENT = frozenset({"set-state", "now"})
+_NONDETERMINISTIC = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR
 
 
 class Asked:
-    """What the flow of one dispatch asked for, in order."""
+    """What the flow of one dispatch asked for that leaves an event in the history, in order."""
 
     def __init__(self, workflow_id: str, run_id: str) -> None:
         self.workflow_id = workflow_id
         self.run_id = run_id
         self.records: list[tuple[int, Record]] = []
+        self.dropped: set[int] = set()
+        """Places of what was dropped: if that was at once, Temporal never heard of it."""
         self.ended = False
         """Whether the flow has come to its end."""
+        self.evicted = False
+        """Whether Temporal has forgotten the dispatch; what is dropped then, it drops."""
 
     def add(self, place: int, operation: Operation) -> None:
         """Note an operation."""
-        kind = operation.kind
-        if isinstance(operation, Receive) and operation.timeout is None:
-            return
-        if kind not in _SILENT:
-            record = Record(kind, operation.name, operation.digest, _NOTHING)
+        if self._leaves_an_event(operation):
+            record = Record(operation.kind, operation.name, operation.digest, _NOTHING)
             self.records.append((place, record))
+
+    def drop(self, place: int) -> None:
+        """Note that the flow dropped an operation."""
+        if not self.evicted:
+            self.dropped.add(place)
+
+    def _leaves_an_event(self, operation: Operation) -> bool:
+        if isinstance(operation, Receive):
+            return operation.timeout is not None
+        if isinstance(operation, SendSignal):
+            return operation.workflow_id != self.workflow_id
+        return operation.kind not in _SILENT
 
 
 class Ledger:
@@ -62,7 +77,7 @@ class Ledger:
 
     `found` is called with what a flow asked for and with Temporal's message, from any thread. The
     message is empty where Temporal did not say that it is a misfit: a worker that keeps nothing
-    in memory evicts everything for want of space.
+    in memory evicts everything for want of space, and only the history tells.
     """
 
     def __init__(self) -> None:
@@ -85,6 +100,7 @@ class Ledger:
         asked = self._dispatches.get(run_id)
         if asked is None:
             return
+        asked.evicted = True
         if job.reason == RemoveFromCache.NONDETERMINISM:
             self.found(asked, job.message)
         elif midway:
@@ -157,21 +173,36 @@ class Reporter:
         task.add_done_callback(self._tasks.discard)
 
     async def _report(self, asked: Asked, message: str) -> None:
-        why = await self._why(asked)
+        why = await self._why(asked, certain=bool(message))
         if why is None and message:
             why = f"parked: {message}; {_REMEDY}"
         if why is not None and (asked.run_id, why) not in self._told:
             self._told.add((asked.run_id, why))
             log.error("flow %r %s", asked.workflow_id, why)
 
-    async def _why(self, asked: Asked) -> str | None:
+    async def _why(self, asked: Asked, *, certain: bool) -> str | None:
         handle = self._client.get_workflow_handle(asked.workflow_id, run_id=asked.run_id)
         try:
             history = await handle.fetch_history()
         except Exception:
             log.debug("the history of %r cannot be read", asked.workflow_id, exc_info=True)
             return None
-        return why_parked(asked.records, list(recorded(history.events)), ended=asked.ended)
+        if not (certain or is_refused(history.events)):
+            return None
+        known = list(recorded(history.events))
+        return why_parked(asked.records, known, dropped=asked.dropped, ended=asked.ended)
+
+
+def is_refused(events: Iterable[HistoryEvent]) -> bool:
+    """Whether what a worker answered last did not fit the history."""
+    refused = False
+    for event in events:
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+            refused = False
+        elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+            cause = event.workflow_task_failed_event_attributes.cause
+            refused = refused or cause == _NONDETERMINISTIC
+    return refused
 
 
 def recorded(events: Iterable[HistoryEvent]) -> Iterator[tuple[int | None, Record]]:
@@ -205,6 +236,7 @@ def why_parked(
     asked: Sequence[tuple[int, Record]],
     history: Sequence[tuple[int | None, Record]],
     *,
+    dropped: AbstractSet[int] = frozenset(),
     ended: bool = True,
 ) -> str | None:
     """Find the first place where the code and the history part; None if they do not.
@@ -219,7 +251,7 @@ def why_parked(
         known_place, known = rest[0]
         if _fits(known, wanted) and known_place in (None, place):
             rest.pop(0)
-        elif not _optional(wanted):
+        elif place not in dropped and not _optional(wanted):
             return str(mismatch(place, known, cast("Operation", wanted)) or _moved(place, known))
     if not rest:
         return None
