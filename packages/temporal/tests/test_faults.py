@@ -38,6 +38,23 @@ async def test_a_killed_worker_is_taken_over(
     assert effects().count("first") == 1
 
 
+@pytest.mark.timeout(120)
+async def test_a_zombie_records_nothing(
+    client: TemporalClient, app_name: str, spawn: Spawn, effects: Effects
+) -> None:
+    """A frozen worker is taken over; woken up, it finishes its step and nothing of it counts."""
+    first = await spawn(TEST_WORKER="one")
+    handle = await client.start(Target(app_name, "one_slow"), 3, id=f"{app_name}-r")
+    await until(lambda: effects().count("begin-it") == 1)
+    first.send(signal.SIGSTOP)
+    await spawn(TEST_WORKER="two")
+    await until(lambda: effects().count("begin-it") == 2)
+    first.send(signal.SIGCONT)
+    assert await handle.result(timeout=30) == "it-by-two"
+    other = await client.start(Target(app_name, "one_slow"), 0.1, id=f"{app_name}-s")
+    assert (await other.result(timeout=20)).startswith("it-by-")
+
+
 async def test_stop_lets_a_step_finish_and_hands_its_run_on(
     client: TemporalClient, app_name: str, spawn: Spawn, effects: Effects
 ) -> None:

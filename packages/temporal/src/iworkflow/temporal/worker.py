@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.worker import PollerBehaviorAutoscaling, Worker
 
 from iworkflow.core.definition import AppDefinition
 from iworkflow.core.steps import StepRunner, WallClock
@@ -33,6 +33,8 @@ log = logging.getLogger("iworkflow.temporal")
 
 _STICKY = timedelta(seconds=5)
 _MANY = 10_000
+# A frozen process is still given what its open polls ask for: an idle one keeps few of them.
+_POLLS = PollerBehaviorAutoscaling(minimum=1, maximum=20, initial=1)
 # We end the activities ourselves: how long they may take is known only at the stop.
 _GRACE = timedelta(days=1)
 
@@ -162,6 +164,8 @@ def _worker(client: Client, queue: str, **options: Any) -> Worker:
         task_queue=queue,
         graceful_shutdown_timeout=_GRACE,
         sticky_queue_schedule_to_start_timeout=_STICKY,
+        workflow_task_poller_behavior=_POLLS,
+        activity_task_poller_behavior=_POLLS,
         **options,
     )
 
