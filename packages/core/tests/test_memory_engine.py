@@ -475,7 +475,10 @@ async def test_an_unknown_flow_waits_for_a_worker_that_knows_it(
         handle = await client.start(Target("app", "new"), id="f")
         await client.start(Target("app", "new"), id="f")
     assert [r.getMessage() for r in caplog.records] == [
-        "flow 'f' waits for a worker that knows 'new' (known to this one: 'old')"
+        (
+            "no flow 'new' in app 'app' (flows: 'old'): "
+            "run 'f' is left, it waits for a worker that knows it"
+        )
     ]
     await run(app_of(old, new))
     assert await handle.result() == "new"

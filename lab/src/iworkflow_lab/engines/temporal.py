@@ -132,7 +132,11 @@ class TemporalLab:
         cached: how many runs a worker keeps in memory; None for its own default.
     """
 
-    declared: Mapping[Capability, str] = {}
+    declared: Mapping[Capability, str] = {
+        Capability.QUERY_WITHOUT_WORKER: (
+            "Temporal keeps no state of a run: a worker of the app replays the run for the answer"
+        )
+    }
 
     def __init__(self, name: str, cached: int | None = None) -> None:
         self.name = name

@@ -3,6 +3,7 @@
 # ruff: noqa: N802 - a test bears the id of its scenario
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -225,3 +226,39 @@ async def test_V09_two_versions_at_once(shared: Shared) -> None:
         assert arena.log.ended(handle.id) == (OLD_EFFECTS if old else NEW_EFFECTS)
     last = await waiting(arena, "v09-last", "ahead")
     assert await finished(arena, last, "ahead") == NEW_PATH
+
+
+async def born_new(arena: Arena) -> Handle[Any]:
+    """Start runs until one was born under the new code."""
+    for number in range(40):
+        handle = await waiting(arena, f"v09-born-{number}", "ahead")
+        await until_told(handle)
+        if await handle.query("born") == "new":
+            return handle
+    raise AssertionError("the worker of the new code takes no run")
+
+
+async def until_told(handle: Handle[Any]) -> None:
+    """Wait until the run has told how it was born."""
+    async with asyncio.timeout(20):
+        while await handle.query("born") is None:
+            await asyncio.sleep(0.02)
+
+
+async def test_V09_an_older_worker_leaves_a_younger_run(shared: Shared) -> None:
+    """The new code's worker dies: the old one leaves what was born under the new code, and says so.
+
+    It would go the old way, and the new code could not carry that on.
+    """
+    await deploy(shared, OLD)
+    arena = await deploy(shared, OLD, NEW)
+    handle = await born_new(arena)
+    await shared.kill(NEW)
+    await handle.signal("go", True)
+    arena.let_go(f"{handle.id}.all")
+    await until(
+        lambda: "waits for a worker" in lines_about(arena, repr(handle.id)), "the run is left"
+    )
+    await deploy(shared, OLD, NEW)
+    assert await handle.result(timeout=90) == NEW_PATH
+    assert arena.log.ended(handle.id) == NEW_EFFECTS

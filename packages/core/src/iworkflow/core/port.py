@@ -229,6 +229,8 @@ class RunInfo:
     """Seconds since the epoch."""
     patches: frozenset[str] = frozenset()
     """The patches that the app declared when the run was first dispatched."""
+    younger: bool = False
+    """Whether that was after this worker had started."""
 
 
 class Host(Protocol):

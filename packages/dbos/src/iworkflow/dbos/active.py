@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from iworkflow.core.definition import AppDefinition
+from iworkflow.core.flow.placement import unknown_flow
 from iworkflow.dbos.client import Link
 from iworkflow.dbos.errors import FailedFlowError
 from iworkflow.dbos.host import DbosHost
@@ -186,15 +186,8 @@ class Active:
         for row in await self._link.database.rows(_STRANGE, self._executor_id, known):
             workflow_id = row["workflow_uuid"]
             if workflow_id not in self._returns.due:
-                delay = self._returns.plan(workflow_id)
-                log.warning(
-                    "no flow %r in app %r (flows: %s): run %r goes back to the queue in %g s",
-                    row["name"],
-                    self._app.app,
-                    _quoted(known),
-                    workflow_id,
-                    delay,
-                )
+                self._returns.plan(workflow_id)
+                log.warning(unknown_flow(self._app, row["name"], workflow_id))
 
     async def _return(self, workflow_id: str) -> None:
         if any(run.id == workflow_id for run in self._runs):
@@ -208,7 +201,3 @@ class Active:
         if self._untidy:
             untidy, self._untidy = self._untidy, []
             await self._link.database.execute(_TIDY, untidy)
-
-
-def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(map(repr, names))

@@ -16,7 +16,8 @@ from iworkflow.dbos.envelope import read_row
 from iworkflow.dbos.messages import Owner
 
 _RUN = """SELECT w.status, w.executor_id, w.owner_xid, w.created_at, w.priority, w.attributes,
-        w.recovery_attempts, w.parent_workflow_id, b.patches
+        w.recovery_attempts, w.parent_workflow_id, b.patches,
+        b.at > (SELECT started_at FROM iwf.executor WHERE executor_id = $2) AS younger
     FROM dbos.workflow_status w LEFT JOIN iwf.birth b ON b.workflow_id = w.workflow_uuid
     WHERE w.workflow_uuid = $1"""
 _HISTORY = """SELECT function_id, function_name, output, serialization
@@ -55,7 +56,7 @@ async def load(
     patches declared then are its own for good.
     """
     workflow_id = asked.workflow_id
-    row = await database.row(_RUN, workflow_id)
+    row = await database.row(_RUN, workflow_id, executor_id)
     if row is None or row["status"] != "PENDING" or row["executor_id"] != executor_id:
         return None
     rows = await database.rows(_HISTORY, workflow_id)
@@ -94,4 +95,5 @@ def _info(row: Row, app: str, asked: Asked, patches: frozenset[str]) -> RunInfo:
         parent_id=attributes.get(runs.PARENT) or row["parent_workflow_id"],
         deadline=runs.deadline_of(attributes),
         patches=patches,
+        younger=bool(row["younger"]),
     )

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
 from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD
 from iworkflow.core.definition import AppDefinition
-from iworkflow.core.flow.driver import DeadlinePassed, drive
+from iworkflow.core.flow.driver import DeadlinePassed, Misplaced, drive
 from iworkflow.core.jsonvalue import JsonValue
 from iworkflow.core.port import Outcome
 from iworkflow.core.steps import StepRunner, WallClock
@@ -240,6 +240,10 @@ class _Parts:
             outcome = await self._drive(run, flow, args)
         except LostRunError:
             outcome = None
+        except Misplaced as why:
+            outcome = None
+            self.active.give_back(workflow_id)
+            log.warning(why)
         except DeadlinePassed:
             outcome = None
             await self.link.end(workflow_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 import heapq
 import time
@@ -31,6 +32,7 @@ from temporalio.exceptions import TerminatedError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from iworkflow.core.errors import FlowError
+from iworkflow.core.flow.placement import WAITS
 from iworkflow.core.jsonvalue import JsonValue
 from iworkflow.core.port import (
     FlowDescription,
@@ -224,8 +226,7 @@ class Link:
             RuntimeError: no worker of the run's app answers, or its code does not fit the run.
         """
         try:
-            answer = await self._handle(workflow_id).query(STATE, key, rpc_timeout=_QUERY_TIME)
-            return cast("JsonValue", answer)
+            return await self._query(workflow_id, key, until=time.monotonic() + _QUERY_SECONDS)
         except WorkflowQueryFailedError as error:
             raise RuntimeError(f"flow {workflow_id!r} cannot be asked: {error.message}") from error
         except RPCError as error:
@@ -236,6 +237,19 @@ class Link:
                     "answers; start one"
                 ) from error
             raise _turned(workflow_id, error) from error
+
+    async def _query(self, workflow_id: str, key: str, *, until: float) -> JsonValue:
+        """Ask; while versions are rolled out, again if it was a worker that must leave the run."""
+        handle = self._handle(workflow_id)
+        while True:
+            try:
+                answer = await handle.query(STATE, key, rpc_timeout=_QUERY_TIME)
+            except WorkflowQueryFailedError as error:
+                if WAITS not in error.message or time.monotonic() > until:
+                    raise
+                await asyncio.sleep(_QUERY_AGAIN)
+            else:
+                return cast("JsonValue", answer)
 
     async def describe(self, workflow_id: str) -> FlowDescription:
         """Describe a run.
@@ -272,7 +286,9 @@ class Link:
         return self.client.get_workflow_handle(workflow_id)
 
 
-_QUERY_TIME = timedelta(seconds=10)
+_QUERY_SECONDS = 10.0
+_QUERY_TIME = timedelta(seconds=_QUERY_SECONDS)
+_QUERY_AGAIN = 0.2
 _NO_WORKER = (
     RPCStatusCode.CANCELLED,  # what Temporal's client makes of its own timeout
     RPCStatusCode.DEADLINE_EXCEEDED,

@@ -50,10 +50,6 @@ class FailedError(ApplicationError):
         )
 
 
-class UnknownFlowError(Exception):
-    """This worker does not know the flow; its run is left for one that does."""
-
-
 class ParkedError(Exception):
     """The run cannot go on under this code: Temporal tries again, perhaps under other code."""
 

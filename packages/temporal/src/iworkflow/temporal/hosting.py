@@ -16,17 +16,18 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from iworkflow.core.definition import AppDefinition
-from iworkflow.core.flow.driver import DeadlinePassed, drive
+from iworkflow.core.flow.driver import DeadlinePassed, Misplaced, drive
 from iworkflow.core.jsonvalue import JsonValue
 from iworkflow.core.options import DEFAULT_PRIORITY
 from iworkflow.core.port import RunInfo
 from iworkflow.temporal import parking, runs, sandbox
-from iworkflow.temporal.errors import FailedError, UnknownFlowError
+from iworkflow.temporal.errors import FailedError
 from iworkflow.temporal.host import TemporalHost
 from iworkflow.temporal.messages import Inbox, read_signal
 from iworkflow.temporal.names import BIRTH, STATE
 from iworkflow.temporal.settings import Tuning
 
+_MARKER = f"{BIRTH}."
 HOSTED = "HostedFlows"
 """The name under which the sandbox imports the class."""
 
@@ -38,6 +39,7 @@ class HostedFlows:
 
     app: ClassVar[AppDefinition]
     tuning: ClassVar[Tuning]
+    began: ClassVar[float]
     ledger: ClassVar[parking.Ledger]
 
     def __init__(self) -> None:
@@ -47,9 +49,6 @@ class HostedFlows:
     @workflow.run
     async def run(self, args: Sequence[RawValue]) -> object:
         """Run the flow to its end. The workflow's type is the flow's name."""
-        flow = workflow.info().workflow_type
-        if flow not in self.app.flows:
-            raise self._unknown(flow)
         info = self._info(_values(args))
         asked = self.ledger.open(info.workflow_id, info.run_id)
         host = self._host = TemporalHost(info, self.tuning, self._inbox, asked)
@@ -58,6 +57,9 @@ class HostedFlows:
                 host, self.app, max_payload=self.tuning.max_payload, explain=self._explain
             )
             asked.ended = True
+        except Misplaced as why:
+            log.warning(why)
+            raise
         except DeadlinePassed:
             # The server ends the run; until it has, nothing may be recorded.
             await asyncio.get_running_loop().create_future()
@@ -93,6 +95,7 @@ class HostedFlows:
             parent_id=None if info.parent is None else info.parent.workflow_id,
             deadline=runs.deadline_of(info.workflow_start_time, info.execution_timeout),
             patches=self._patches(),
+            younger=workflow.time() > self.began,
         )
 
     def _patches(self) -> frozenset[str]:
@@ -101,19 +104,14 @@ class HostedFlows:
         Each is a marker of Temporal's own for a change of code. It is set as a deprecated one, so
         that a run goes on under code that does not declare it any more.
         """
-        markers = {id: f"{BIRTH}.{id}" for id in sorted(self.app.patches)}
+        markers = {id: _MARKER + id for id in sorted(self.app.patches)}
         for marker in markers.values():
             workflow.deprecate_patch(marker)
-        return frozenset(id for id, marker in markers.items() if workflow.patched(marker))
-
-    def _unknown(self, flow: str) -> UnknownFlowError:
-        known = ", ".join(repr(name) for name in self.app.flows)
-        text = (
-            f"no flow {flow!r} in app {self.app.app!r} (flows: {known}): "
-            f"run {workflow.info().workflow_id!r} waits for a worker that knows it"
+        declared = {id for id, marker in markers.items() if workflow.patched(marker)}
+        known = self.ledger.patches(workflow.info().run_id)
+        return frozenset(
+            declared | {m.removeprefix(_MARKER) for m in known if m.startswith(_MARKER)}
         )
-        log.warning(text)
-        return UnknownFlowError(text)
 
 
 # Temporal looks for the methods by the name of the class; the module must not have that name, so
@@ -128,6 +126,7 @@ def define(hosted: sandbox.Hosted, app: AppDefinition) -> type:
         "__module__": __name__,
         "app": app,
         "tuning": hosted.tuning,
+        "began": hosted.began,
         "ledger": hosted.ledger,
     }
     return workflow.defn(dynamic=True)(type(HOSTED, (_Flows,), members))

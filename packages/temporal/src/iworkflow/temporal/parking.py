@@ -84,19 +84,26 @@ class Ledger:
         self.found: Callable[[Asked, str], object] = _ignore
         self._dispatches: WeakValueDictionary[str, Asked] = WeakValueDictionary()
         self._instances: dict[str, WorkflowInstance] = {}
+        self._patches: dict[str, set[str]] = {}
 
     def open(self, workflow_id: str, run_id: str) -> Asked:
         """Begin a dispatch; it is known for as long as somebody holds what this returns."""
         asked = self._dispatches[run_id] = Asked(workflow_id, run_id)
         return asked
 
-    def entered(self, run_id: str, instance: WorkflowInstance) -> None:
-        """Take note of a workflow that is in memory."""
+    def entered(self, run_id: str, instance: WorkflowInstance, patches: Iterable[str]) -> None:
+        """Take note of a workflow that is in memory, and of patches that its history names."""
         self._instances[run_id] = instance
+        self._patches.setdefault(run_id, set()).update(patches)
+
+    def patches(self, run_id: str) -> frozenset[str]:
+        """The patches that the history of a workflow names, also those this code has not."""
+        return frozenset(self._patches.get(run_id, ()))
 
     def evicted(self, run_id: str, job: RemoveFromCache, *, midway: bool) -> None:
         """Take note of why Temporal forgets a workflow, and whether that is midway in a replay."""
         self._instances.pop(run_id, None)
+        self._patches.pop(run_id, None)
         asked = self._dispatches.get(run_id)
         if asked is None:
             return
@@ -135,7 +142,8 @@ class WatchedInstance:
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         """Run the workflow as far as it goes."""
-        self._ledger.entered(act.run_id, self._inner)
+        patches = [j.notify_has_patch.patch_id for j in act.jobs if j.HasField("notify_has_patch")]
+        self._ledger.entered(act.run_id, self._inner, patches)
         for job in act.jobs:
             if job.HasField("remove_from_cache"):
                 self._ledger.evicted(act.run_id, job.remove_from_cache, midway=self._midway)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 
-from iworkflow.temporal.errors import FailedError, ParkedError, UnknownFlowError
+from iworkflow.core.flow.placement import Misplaced
+from iworkflow.temporal.errors import FailedError, ParkedError
 
 _NAMES = (
     "temporalio.activity",
@@ -23,7 +24,7 @@ _SHUTDOWN = "Beginning worker shutdown"
 class _Expected(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
-        expected = isinstance(error, FailedError | ParkedError | UnknownFlowError)
+        expected = isinstance(error, FailedError | ParkedError | Misplaced)
         return not expected and not record.getMessage().startswith(_SHUTDOWN)
 
 

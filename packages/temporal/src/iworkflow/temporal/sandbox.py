@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextvars import ContextVar
@@ -46,6 +47,8 @@ class Hosted:
     """The modules that the sandbox imports anew."""
     packages: Mapping[str, ModuleType]
     """The packages that hold those modules, outermost first: as they are outside."""
+    began: float = field(default_factory=time.time)
+    """When the worker started, in seconds since the epoch."""
     ledger: Ledger = field(default_factory=Ledger)
 
     @classmethod

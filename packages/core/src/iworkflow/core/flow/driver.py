@@ -11,6 +11,7 @@ from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD, check_size
 from iworkflow.core.context import Context
 from iworkflow.core.errors import non_retryable
 from iworkflow.core.flow.parking import Parked
+from iworkflow.core.flow.placement import Misplaced, check_placed
 from iworkflow.core.flow.run import DeadlinePassed, FlowRun
 from iworkflow.core.jsonvalue import JsonValue
 from iworkflow.core.port import Host, Outcome
@@ -19,7 +20,7 @@ from iworkflow.core.steps.describe import describe_exception
 if TYPE_CHECKING:
     from iworkflow.core.definition import AppDefinition, FlowDefinition
 
-__all__ = ["DeadlinePassed", "drive"]
+__all__ = ["DeadlinePassed", "Misplaced", "drive"]
 
 log = logging.getLogger("iworkflow.flow")
 
@@ -48,9 +49,11 @@ async def drive(
         explain: gets what the flow raised and returns what the outcome is to tell.
 
     Raises:
+        Misplaced: this worker must leave the run to another; no code of the flow ran.
         DeadlinePassed: the run's deadline has passed; the engine ends it as timed out.
         Exception: what the host raised; the flow saw nothing of it.
     """
+    check_placed(app, host.info)
     run = FlowRun(host)
     flow = app.flow(host.info.flow)
     main = run.loop.create_task(_main(run, app, flow, max_payload), name="flow")

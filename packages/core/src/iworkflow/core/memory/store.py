@@ -75,6 +75,8 @@ class Run:
     closed_at: float | None = None
     patches: frozenset[str] | None = None
     """The patches declared at the first dispatch; None before it."""
+    born: int = 0
+    """When that was, as the store counts."""
     history: dict[int, StoredRecord] = field(default_factory=dict[int, StoredRecord])
     begun: dict[int, float] = field(default_factory=dict[int, float])
     """When the operations with a timeout of their own began, by place."""
@@ -99,8 +101,8 @@ class Run:
         """Whether no outcome is recorded yet."""
         return self.status is Status.RUNNING
 
-    def info(self) -> RunInfo:
-        """Return the facts of the run, its arguments copied."""
+    def info(self, began: int | None = None) -> RunInfo:
+        """Return the facts of the run, its arguments copied, for a worker that began then."""
         request = self.request
         return RunInfo(
             workflow_id=request.id,
@@ -113,6 +115,7 @@ class Run:
             parent_id=request.parent_id,
             deadline=self.deadline,
             patches=self.patches or frozenset(),
+            younger=began is not None and self.born > began,
         )
 
     def describe(self) -> FlowDescription:
@@ -176,6 +179,10 @@ class MemoryStore:
         self.observer: Observer | None = None
         self._numbers = itertools.count(1)
 
+    def tick(self) -> int:
+        """Count one more thing that happened here; what happens later has a higher number."""
+        return next(self._numbers)
+
     def find(self, workflow_id: str) -> Run:
         """Return the run of this id, closed if its deadline has passed.
 
@@ -213,7 +220,7 @@ class MemoryStore:
     def _add(self, request: StartRequest, starter: str | None) -> Run:
         now = self.clock.now()
         run = Run(
-            number=next(self._numbers),
+            number=self.tick(),
             request=replace(request, args=()),
             args=dumps(request.args),
             started_at=now,
@@ -274,7 +281,7 @@ class MemoryStore:
             if message.id in run.message_ids:
                 return
             run.message_ids.add(message.id)
-        stored = StoredMessage(next(self._numbers), dumps(message.value), self.clock.now())
+        stored = StoredMessage(self.tick(), dumps(message.value), self.clock.now())
         run.inbox.setdefault(message.topic, []).append(stored)
         if self.observer is not None:
             self.observer.delivered(run, message.topic, stored.value)

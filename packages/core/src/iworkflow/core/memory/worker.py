@@ -8,6 +8,7 @@ import logging
 from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD
 from iworkflow.core.definition import AppDefinition
 from iworkflow.core.flow.driver import DeadlinePassed, drive
+from iworkflow.core.flow.placement import Misplaced, check_placed
 from iworkflow.core.memory.clock import StoreClock, VirtualClock
 from iworkflow.core.memory.host import MemoryBook, MemoryHost, Stage
 from iworkflow.core.memory.store import MemoryStore, Run, default_store
@@ -45,7 +46,8 @@ class MemoryWorker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._served: dict[str, tuple[MemoryHost, asyncio.Task[None]]] = {}
         self._owned: dict[str, Run] = {}
-        self._unknown: set[str] = set()
+        self._told: set[str] = set()
+        self._began = 0
         self._broken: asyncio.Future[BaseException] | None = None
 
     @property
@@ -64,6 +66,7 @@ class MemoryWorker:
         self._loop = asyncio.get_running_loop()
         self._broken = self._loop.create_future()
         self._app = app
+        self._began = self._store.tick()
         self._runner = _Steps(self._step_app or app, self._store.clock, self._max_payload)
         self._store.join(app.app, self)
 
@@ -101,14 +104,17 @@ class MemoryWorker:
             host.drop()
 
     def offer(self, run: Run) -> bool:
-        """Take the run if this worker is up and knows its flow."""
+        """Take the run if this worker is up and is not too old for it."""
         if self._app is None or self._loop is not asyncio.get_running_loop():
             return False
-        if run.request.flow not in self._app.flows:
-            self._report_unknown(run)
+        try:
+            check_placed(self._app, run.info(self._began))
+        except Misplaced as why:
+            self._tell(run, str(why))
             return False
         if run.patches is None:
             run.patches = frozenset(self._app.patches)
+            run.born = self._store.tick()
         run.owner = self
         self._owned[run.id] = run
         self._dispatch(run)
@@ -122,15 +128,10 @@ class MemoryWorker:
             host.drop()
             task.cancel()
 
-    def _report_unknown(self, run: Run) -> None:
-        assert self._app is not None
-        if run.id not in self._unknown:
-            self._unknown.add(run.id)
-            known = ", ".join(map(repr, sorted(self._app.flows)))
-            log.warning(
-                "flow %r waits for a worker that knows %r (known to this one: %s)",
-                run.id, run.request.flow, known,
-            )  # fmt: skip
+    def _tell(self, run: Run, why: str) -> None:
+        if run.id not in self._told:
+            self._told.add(run.id)
+            log.warning(why)
 
     def _dispatch(self, run: Run) -> None:
         assert self._loop is not None
