@@ -213,6 +213,25 @@ async def test_chains_of_the_same_step_keep_their_results() -> None:
         ]
 
 
+async def test_what_completed_at_once_comes_in_the_order_of_the_engine() -> None:
+    """An engine tells of some completions later than of others; who looks in between sees them."""
+    told: list[str] = []
+
+    async def flow(ctx: Context) -> None:
+        async def one(step: str) -> None:
+            await ctx.step(step)
+            told.append(step)
+
+        await asyncio.gather(one("a"), one("b"), one("c"))
+
+    with Engine(flow).dispatch() as d:
+        await d.settle()
+        for place in (3, 1, 2):
+            d.finish(place)
+        await d.settle()
+        assert told == ["c", "a", "b"]
+
+
 async def test_the_order_is_durable_before_what_follows_from_it_starts() -> None:
     """While the order is being written, nothing that depended on it was started."""
     engine = Engine(_chains)

@@ -68,10 +68,15 @@ class Answer(FlowFuture[T]):
 
 @dataclass(slots=True)
 class Air:
-    """The entries in the air, and those among them that are ready for delivery."""
+    """The entries in the air, and those among them that are ready for delivery.
+
+    What completed at one time is delivered in the order in which the engine told of it: a look at
+    the run in between has then shown a beginning of what comes.
+    """
 
     _entries: dict[int, Entry] = field(default_factory=dict[int, Entry])
-    _ready: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
+    _ready: list[tuple[float, int, int]] = field(default_factory=list[tuple[float, int, int]])
+    _offers: int = 0
     _unnoticed: int = 0
 
     def __iter__(self) -> Iterator[Entry]:
@@ -103,7 +108,8 @@ class Air:
     def offer(self, entry: Entry) -> None:
         """Make the entry ready, if it is completed and noticed."""
         if entry.completion is not None and entry.noticed:
-            heapq.heappush(self._ready, (entry.completion.at, entry.place))
+            self._offers += 1
+            heapq.heappush(self._ready, (entry.completion.at, self._offers, entry.place))
 
     def get(self, place: int) -> Entry | None:
         """The entry at the place, if it is in the air."""
@@ -112,7 +118,7 @@ class Air:
     def first_ready(self) -> Entry | None:
         """The ready entry that completed first; it stays in the air."""
         while self._ready:
-            entry = self._entries.get(self._ready[0][1])
+            entry = self._entries.get(self._ready[0][-1])
             if entry is not None and entry.noticed:
                 return entry
             heapq.heappop(self._ready)
