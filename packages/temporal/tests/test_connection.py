@@ -8,6 +8,9 @@ from collections.abc import Iterator
 
 import iwf_temporal_flows as flows
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.operatorservice.v1 import DeleteNamespaceRequest
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client as RawClient
 
 from iworkflow.core import AppDefinition, engine
@@ -64,6 +67,38 @@ async def test_a_namespace_that_is_missing(server: str) -> None:
         f"cannot reach Temporal at {server} (no namespace 'elsewhere'); "
         "create it or set TEMPORAL_NAMESPACE"
     )
+
+
+async def test_a_namespace_that_goes(server: str, app_name: str) -> None:
+    """The worker breaks, and says why: Temporal's own would ask on for ever."""
+    raw = await RawClient.connect(server)
+    await raw.workflow_service.register_namespace(
+        RegisterNamespaceRequest(
+            namespace=app_name, workflow_execution_retention_period=Duration(seconds=86400)
+        )
+    )
+    runtime = TemporalRuntime(server, namespace=app_name)
+    await _usable(server, app_name)
+    await runtime.start(AppDefinition(app_name, flows=[flows.waits]))
+    done = asyncio.create_task(runtime.done())
+    await asyncio.sleep(0)
+    assert not done.done()
+    await raw.operator_service.delete_namespace(DeleteNamespaceRequest(namespace=app_name))
+    with pytest.raises(ConnectionError, match=f"no namespace '{app_name}'"):
+        await asyncio.wait_for(done, 50)
+    await runtime.stop(0)
+
+
+async def _usable(server: str, namespace: str) -> None:
+    """Wait until the server knows a namespace that was just registered."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                async with TemporalClient(server, namespace=namespace) as client:
+                    await client.list(limit=1)
+                return
+            except ConnectionError:
+                await asyncio.sleep(0.2)
 
 
 async def test_tls_that_the_server_does_not_speak(server: str) -> None:

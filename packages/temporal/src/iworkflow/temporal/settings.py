@@ -13,10 +13,10 @@ from typing import Any, cast
 from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
-from temporalio.service import RPCError, TLSConfig
+from temporalio.service import TLSConfig
 
 from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD
-from iworkflow.temporal import errors
+from iworkflow.temporal import access, errors
 from iworkflow.temporal.payloads import JsonPayloads
 
 logger = logging.getLogger("iworkflow.temporal")
@@ -26,7 +26,6 @@ ADDRESS_VARIABLE = "TEMPORAL_ADDRESS"
 NAMESPACE = "default"
 SILENT_AFTER = 10.0
 MAX_CACHED_WORKFLOWS = 1000
-_PROBE = "iwf.probe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +64,8 @@ async def connect(settings: Settings) -> Client:
         ValueError: Temporal's own configuration is not valid.
     """
     client = await _connected(settings)
+    await access.check(client)
     address = client.service_client.config.target_host
-    try:
-        await client.get_workflow_handle(_PROBE).describe()
-    except RPCError as error:
-        if not errors.is_missing(error) or "amespace" in error.message:
-            raise errors.unreachable(address, client.namespace, error) from error
     logger.info("using Temporal at %s, namespace %r", address, client.namespace)
     return client
 

@@ -18,7 +18,7 @@ from temporalio.worker import PollerBehaviorAutoscaling, Worker
 
 from iworkflow.core.definition import AppDefinition
 from iworkflow.core.steps import StepRunner, WallClock
-from iworkflow.temporal import quiet, sandbox
+from iworkflow.temporal import access, quiet, sandbox
 from iworkflow.temporal.attempts import StepActivity
 from iworkflow.temporal.client import Link
 from iworkflow.temporal.heart import Heart
@@ -132,11 +132,13 @@ class _Parts:
             ),
         ]
         self.running: list[asyncio.Task[None]] = []
+        self.watching = asyncio.create_task(access.refused(client))
 
     def begin(self, broke: Any) -> None:
         """Begin to take runs."""
         quiet.hush()
         self.heart.start()
+        self.watching.add_done_callback(lambda done: _refused(done, broke))
         for worker in self.workers:
             task = asyncio.create_task(worker.run())
             task.add_done_callback(lambda done: _ended(done, broke))
@@ -144,6 +146,7 @@ class _Parts:
 
     async def end(self, grace: float) -> None:
         """Stop in the order that loses nothing and hands all runs on."""
+        self.watching.cancel()
         stops = [asyncio.create_task(worker.shutdown()) for worker in self.workers]
         try:
             await self.steps.drain(grace)
@@ -168,6 +171,11 @@ def _worker(client: Client, queue: str, **options: Any) -> Worker:
         activity_task_poller_behavior=_POLLS,
         **options,
     )
+
+
+def _refused(task: asyncio.Task[Exception], broke: Any) -> None:
+    if not task.cancelled():
+        broke(task.exception() or task.result())
 
 
 def _ended(task: asyncio.Task[None], broke: Any) -> None:
