@@ -6,12 +6,16 @@ import asyncio
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
+import iwf_temporal_flows as flows
+import iwf_temporal_steps as steps
 import pytest
+from conftest import free_port
 
-from iworkflow.core import Handle, Target
-from iworkflow.temporal import TemporalClient
+from iworkflow.core import AppDefinition, Handle, Target
+from iworkflow.temporal import TemporalClient, TemporalRuntime, dev
 
 Effects = Callable[[], list[str]]
 Spawn = Callable[..., Awaitable[Any]]
@@ -129,3 +133,24 @@ async def test_what_was_begun_goes_on_where_it_was(
     assert "attempt 1" not in second.lines
     names = [[text.split("-")[0] for text in chain] for chain in branches]
     assert names == [[f"{name}{i}" for i in range(8)] for name in "abc"]
+
+
+async def test_a_wait_outlives_its_server(
+    tmp_path: Path, app_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the server is away, longer than Temporal's client tries, whoever waits goes on to."""
+    monkeypatch.setenv("TEST_EFFECTS", str(tmp_path / "effects"))
+    port, database = free_port(), tmp_path / "server.db"
+    app = AppDefinition(app_name, flows=[flows.listens], activities=[steps.note])
+    async with dev.server(port, database=database) as address:
+        client = TemporalClient(address)
+        handle = await client.start(Target(app_name, "listens"), id=f"{app_name}-r")
+        waiting = asyncio.create_task(handle.result(timeout=80))
+        await asyncio.sleep(0.5)
+    await asyncio.wait({waiting}, timeout=15)
+    assert not waiting.done()
+    async with dev.server(port, database=database), TemporalRuntime(address).running(app):
+        await handle.signal("topic", "a")
+        await handle.signal("topic", "b")
+        assert await waiting == ["a", "b"]
+        await client.close()

@@ -202,15 +202,18 @@ class Link:
         return Payloads(payloads=await self.client.data_converter.encode(values))
 
     async def result(self, workflow_id: str) -> Outcome:
-        """Wait for the outcome of a run."""
-        try:
-            return Outcome(await self._handle(workflow_id).result())
-        except WorkflowFailureError as error:
-            if isinstance(error.cause, TerminatedError):
-                return await self._terminated(workflow_id, error.cause)
-            return errors.run_outcome(workflow_id, error.cause)
-        except RPCError as error:
-            raise _turned(workflow_id, error) from error
+        """Wait for the outcome of a run, also while the server is away."""
+        while True:
+            try:
+                return Outcome(await self._handle(workflow_id).result())
+            except WorkflowFailureError as error:
+                if isinstance(error.cause, TerminatedError):
+                    return await self._terminated(workflow_id, error.cause)
+                return errors.run_outcome(workflow_id, error.cause)
+            except RPCError as error:
+                if error.status is not RPCStatusCode.UNAVAILABLE:
+                    raise _turned(workflow_id, error) from error
+                await asyncio.sleep(_RESULT_AGAIN)
 
     async def _terminated(self, workflow_id: str, cause: TerminatedError) -> Outcome:
         there = await self.describe(workflow_id)
@@ -286,6 +289,7 @@ class Link:
         return self.client.get_workflow_handle(workflow_id)
 
 
+_RESULT_AGAIN = 1.0
 _QUERY_SECONDS = 10.0
 _QUERY_TIME = timedelta(seconds=_QUERY_SECONDS)
 _QUERY_AGAIN = 0.2
