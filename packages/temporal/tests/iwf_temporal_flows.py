@@ -137,7 +137,7 @@ async def abandons(ctx: Context) -> str:
     except* TimeoutError:
         pass
     done, _ = await wait([ctx.step(steps.double, n) for n in range(3)])
-    return f"{kept} {[task.result() for task in done]}"
+    return f"{sorted(kept)} {[task.result() for task in done]}"
 
 
 async def attaches(ctx: Context, other: str) -> list[Any]:

@@ -154,3 +154,27 @@ async def test_a_wait_outlives_its_server(
         await handle.signal("topic", "b")
         assert await waiting == ["a", "b"]
         await client.close()
+
+
+async def test_a_result_waits_for_its_server(
+    tmp_path: Path, app_name: str, monkeypatch: pytest.MonkeyPatch, effects: Effects
+) -> None:
+    """A step that ends while the server is away is recorded once it is back, not run again."""
+    monkeypatch.setenv("TEST_EFFECTS", str(tmp_path / "effects"))
+    port, database = free_port(), tmp_path / "server.db"
+    app = AppDefinition(app_name, flows=[flows.one_slow], activities=[steps.note, steps.slow])
+    async with dev.server(port, database=database) as address:
+        runtime = TemporalRuntime(address, silent_after=60)
+        await runtime.start(app)
+        client = TemporalClient(address)
+        handle = await client.start(Target(app_name, "one_slow"), 3, id=f"{app_name}-r")
+        await until(lambda: "begin-it" in effects())
+    try:
+        await until(lambda: "end-it" in effects())
+        await asyncio.sleep(12)
+        async with dev.server(port, database=database):
+            assert str(await handle.result(timeout=20)).startswith("it-by-")
+    finally:
+        await runtime.stop(0)
+        await client.close()
+    assert effects() == ["first", "begin-it", "end-it"]

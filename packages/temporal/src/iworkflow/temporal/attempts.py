@@ -9,16 +9,16 @@ died made no attempt that counts.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from temporalio import activity
 from temporalio.common import RawValue
-from temporalio.service import RPCError
 
 from iworkflow.core.definition import AppDefinition
 from iworkflow.core.errors import ErrorData, Reason
@@ -35,6 +35,7 @@ HAND_ON = 0.001
 _STOPS = "the worker stops"
 _LOST = "cancelled"
 _STRANGE_AFTER = 2.0
+_REPORT_GRACE = 5.0
 _DEFAULT = StepPolicy()
 
 
@@ -65,16 +66,18 @@ class StepActivity:
         self._steps = steps
         self._heart = heart
         self._running: set[asyncio.Task[Attempted]] = set()
+        self._reports: set[asyncio.Task[None]] = set()
 
     @activity.defn(dynamic=True)
-    async def run(self, args: Sequence[RawValue]) -> object:
-        """Make one attempt. The activity's type is the name of the step."""
+    async def run(self, args: Sequence[RawValue]) -> NoReturn:
+        """Make one attempt and report it. The activity's type is the name of the step."""
         info = activity.info()
         converter = activity.payload_converter()
         operation = _operation(info, [converter.from_payload(arg.payload) for arg in args])
         if operation.name not in self._app.activities:
             raise self._strange(operation.name, info)
-        return await self._make(operation, info)
+        await self._make(operation, info)
+        activity.raise_complete_async()
 
     async def hand_on(self) -> None:
         """End what runs, so that another worker makes the attempts anew."""
@@ -82,9 +85,13 @@ class StepActivity:
             task.cancel(_STOPS)
         if self._running:
             await asyncio.wait(self._running)
+        if self._reports:
+            _, late = await asyncio.wait(self._reports, timeout=_REPORT_GRACE)
+            for report in late:
+                report.cancel()
 
-    async def _make(self, operation: RunStep, info: activity.Info) -> object:
-        """Make the attempt in a task of its own, beaten for from its start to its end."""
+    async def _make(self, operation: RunStep, info: activity.Info) -> None:
+        """Make the attempt in a task of its own, beaten for until the server has its result."""
         state = _state(info)
         loop = asyncio.get_running_loop()
         pulse = self._heart.begin(
@@ -97,10 +104,23 @@ class StepActivity:
         self._running.add(task)
         try:
             await _outlive(task)
-            return await _report(pulse, _result_of(task))
+            await self._report(pulse, _result_of(task))
         finally:
             self._running.discard(task)
             self._heart.end(pulse)
+
+    async def _report(self, pulse: Pulse, result: object) -> None:
+        """Report a result, whatever Temporal's core makes of the attempt meanwhile.
+
+        The core would report from the event loop, which may be held up, and does not know of our
+        beats: it might hold the attempt for dead, and pass on nothing.
+        """
+        report = asyncio.create_task(self._heart.report(pulse, result))
+        self._reports.add(report)
+        while not report.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({report})
+        self._reports.discard(report)
 
     async def _attempt(
         self, operation: RunStep, info: activity.Info, book: Book, state: AttemptState
@@ -169,32 +189,9 @@ async def _outlive(task: asyncio.Task[Attempted]) -> None:
 
 
 def _given_up() -> bool:
-    """Whether Temporal's core holds the attempt for dead.
-
-    It hears nothing of our beats, so it does after a while, and then passes on no result. The
-    server knows better.
-    """
+    """Whether Temporal's core holds the attempt for dead: it hears nothing of our beats."""
     details = activity.cancellation_details()
     return details is not None and details.timed_out
-
-
-async def _report(pulse: Pulse, result: object) -> object:
-    """Give the result to Temporal: by way of its core, or past it."""
-    if _given_up():
-        try:
-            await _report_to_server(pulse, result)
-        except RPCError as error:
-            log.debug("the result of an attempt was not wanted: %s", error)
-    if isinstance(result, FailedError):
-        raise result
-    return result
-
-
-async def _report_to_server(pulse: Pulse, result: object) -> None:
-    if isinstance(result, FailedError):
-        await pulse.handle.fail(result)
-    else:
-        await pulse.handle.complete(result)
 
 
 def _result_of(task: asyncio.Task[Attempted]) -> object:

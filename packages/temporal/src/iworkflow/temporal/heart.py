@@ -26,6 +26,11 @@ BEAT = 0.6
 """Seconds between two beats: a cancel is told with the answer to one."""
 
 _PATIENCE = timedelta(seconds=5)
+_AWAY = (
+    RPCStatusCode.UNAVAILABLE,
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.RESOURCE_EXHAUSTED,
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -52,6 +57,22 @@ class Pulse:
                 self.lost()
             else:
                 log.debug("a beat did not reach the server: %s", error)
+
+    async def report(self, result: object) -> None:
+        """Tell the server the result, if it still wants it, for as long as it is away."""
+        while True:
+            try:
+                if isinstance(result, Exception):
+                    await self.handle.fail(result)
+                else:
+                    await self.handle.complete(result)
+            except RPCError as error:
+                if error.status not in _AWAY:
+                    log.debug("the result of an attempt was not wanted: %s", error)
+                    return
+                await asyncio.sleep(BEAT)
+            else:
+                return
 
 
 class Heart:
@@ -87,6 +108,11 @@ class Heart:
     async def flush(self, pulse: Pulse) -> None:
         """Beat now, and return once the server has the details."""
         sent: Future[Any] = asyncio.run_coroutine_threadsafe(pulse.beat(), self._loop)
+        await asyncio.wrap_future(sent)
+
+    async def report(self, pulse: Pulse, result: object) -> None:
+        """Report the result of an activity, a value or an error, while it is still beaten for."""
+        sent: Future[Any] = asyncio.run_coroutine_threadsafe(pulse.report(result), self._loop)
         await asyncio.wrap_future(sent)
 
     def _run(self) -> None:
