@@ -38,6 +38,14 @@ class LostRunError(Exception):
     """This process no longer owns the run: nothing more of it may be recorded here."""
 
 
+class Unrecorded(BaseException):
+    """Carries an error out of a step of DBOS, which records every `Exception` as its outcome."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 class FailedFlowError(Exception):
     """How a failed flow reaches DBOS, which stores `data` with the run."""
 

@@ -144,11 +144,17 @@ class DbosHost:
     async def _record(
         self, place: int, name: str, body: Callable[[], Awaitable[Envelope]]
     ) -> Envelope:
-        """Run the reserved step. A cancel ends the body; a record that is being written, no."""
+        """Run the reserved step. A cancel ends the body; a record that is being written, no.
+
+        What the body raises is not recorded: performed again, the operation may succeed.
+        """
         reservation = self._reserved.pop(place)
 
         async def step() -> Envelope:
-            envelope = await body()
+            try:
+                envelope = await body()
+            except Exception as error:
+                raise errors.Unrecorded(error) from None
             self._recording.add(task)
             return envelope
 
@@ -166,6 +172,8 @@ class DbosHost:
             if not task.cancelled():
                 task.exception()
             raise
+        except errors.Unrecorded as unrecorded:
+            raise unrecorded.error from unrecorded.error.__cause__
         except BaseException as error:
             if errors.is_lost(error):
                 raise errors.LostRunError(self.info.workflow_id) from None
