@@ -20,11 +20,16 @@ log = logging.getLogger("iworkflow.dbos")
 _TICK = 0.5
 _SEARCH = 2.0
 _FIRST_DELAY, _LONGEST_DELAY = 2.0, 60.0
+_BEGIN_WITHIN = 15.0
 
 _LOST = """SELECT workflow_uuid FROM dbos.workflow_status
     WHERE workflow_uuid = ANY($1::text[]) AND (status <> 'PENDING' OR executor_id <> $2)"""
 _STRANGE = """SELECT workflow_uuid, name FROM dbos.workflow_status
     WHERE status = 'PENDING' AND executor_id = $1 AND name <> ALL($2::text[])"""
+# Long after its claim, lest the queue's thread is only slow to begin what it claimed.
+_NOT_BEGUN = """SELECT workflow_uuid FROM dbos.workflow_status
+    WHERE status = 'PENDING' AND executor_id = $1 AND workflow_uuid <> ALL($2::text[])
+        AND started_at_epoch_ms / 1000.0 < extract(epoch FROM now()) - $3::double precision"""
 # The dispatch that came to nothing is not counted: the count tells a run's first dispatch.
 _GIVE_BACK = """UPDATE dbos.workflow_status SET status = 'ENQUEUED', owner_xid = NULL,
         started_at_epoch_ms = NULL, queue_name = $3,
@@ -167,6 +172,7 @@ class Active:
         if time.monotonic() >= self._next_search:
             self._next_search = time.monotonic() + _SEARCH
             await self._find_strange()
+            await self._find_not_begun()
         for workflow_id in self._returns.ready():
             await self._return(workflow_id)
         await self.tidy()
@@ -188,6 +194,24 @@ class Active:
             if workflow_id not in self._returns.due:
                 self._returns.plan(workflow_id)
                 log.warning(unknown_flow(self._app, row["name"], workflow_id))
+
+    async def _find_not_begun(self) -> None:
+        """Plan to give back what DBOS claimed and does not know: its connection was cut just then.
+
+        The row says that the run is ours and goes on, so nobody else would ever take it.
+        """
+        if self.closing:
+            return
+        busy = [*{run.id for run in self._runs}, *self._returns.due]
+        rows = await self._link.database.rows(_NOT_BEGUN, self._executor_id, busy, _BEGIN_WITHIN)
+        for row in rows:
+            workflow_id = row["workflow_uuid"]
+            delay = self._returns.plan(workflow_id)
+            log.warning(
+                "run %r was claimed and never begun: it goes back to the queue in %g s",
+                workflow_id,
+                delay,
+            )
 
     async def _return(self, workflow_id: str) -> None:
         if any(run.id == workflow_id for run in self._runs):
