@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from iworkflow.core.context import Context
-from iworkflow.core.definition import AppDefinition
+from iworkflow.core.definition import AppDefinition, Target
 from iworkflow.dbos import DbosClient, DbosRuntime, active
 
 # As a claim leaves it whose commit is the last that its connection did.
@@ -21,8 +21,8 @@ CLAIMED = """UPDATE dbos.workflow_status SET status = 'PENDING', owner_xid = 'no
         executor_id = (SELECT executor_id FROM iwf.executor WHERE app = $2),
         recovery_attempts = 1, started_at_epoch_ms = extract(epoch FROM now()) * 1000
     WHERE workflow_uuid = $1"""
-BLOCKED = """SELECT pg_cancel_backend(pid) FROM pg_stat_activity
-    WHERE wait_event_type = 'Lock' AND query LIKE '%FROM iwf.claim%'"""
+BLOCKED = """SELECT {}(pid) FROM pg_stat_activity
+    WHERE wait_event_type = 'Lock' AND query LIKE '%iwf.' || $1 || ' %'"""
 
 
 async def waits(ctx: Context) -> list[Any]:
@@ -42,10 +42,17 @@ async def connected(postgres: str) -> AsyncGenerator[Any]:
         await connection.close()
 
 
-async def cancelled(postgres: str) -> None:
-    """Cancel the statement that waits for the lock, as soon as there is one."""
+@asynccontextmanager
+async def locked(postgres: str, table: str) -> AsyncGenerator[None]:
+    async with connected(postgres) as locker, locker.transaction():
+        await locker.execute(f"LOCK TABLE iwf.{table} IN EXCLUSIVE MODE")
+        yield
+
+
+async def at_the_lock(postgres: str, table: str, call: str = "") -> None:
+    """Wait for a statement that waits for the lock, and call a function of Postgres for it."""
     async with connected(postgres) as operator, asyncio.timeout(20):
-        while not await operator.fetch(BLOCKED):
+        while not await operator.fetch(BLOCKED.format(call), table):
             await asyncio.sleep(0.02)
 
 
@@ -54,14 +61,27 @@ async def test_a_statement_that_fails_is_made_again(
 ) -> None:
     """An operator cancels it: it is no outcome of the operation, and the run is not parked."""
     app = build(app_name)
-    async with DbosRuntime(postgres).running(app), connected(postgres) as locker:
-        async with locker.transaction():
-            await locker.execute("LOCK TABLE iwf.claim IN EXCLUSIVE MODE")
+    async with DbosRuntime(postgres).running(app):
+        async with locked(postgres, "claim"):
             handle = await client.start(app.target(waits), id=f"{app_name}-r")
-            await cancelled(postgres)
+            await at_the_lock(postgres, "claim", "pg_cancel_backend")
         await handle.signal("topic", "word")
         assert await handle.result(timeout=20) == [True, "word"]
     assert "canceling statement due to user request" in caplog.text
+
+
+async def test_a_kill_before_the_birth_is_written(
+    postgres: str, app_name: str, client: DbosClient, spawn: Callable[..., Awaitable[Any]]
+) -> None:
+    """The run was dispatched under code that declares the patch, so it has it."""
+    first = await spawn(TEST_WORKER="one")
+    async with locked(postgres, "birth"):
+        handle = await client.start(Target(app_name, "born"), id=f"{app_name}-r")
+        await at_the_lock(postgres, "birth")
+        await first.kill()
+        await at_the_lock(postgres, "birth", "pg_terminate_backend")
+    await spawn(TEST_WORKER="two")
+    assert await handle.result(timeout=20) is True
 
 
 async def test_a_claim_whose_answer_was_lost(

@@ -96,6 +96,10 @@ async def blocks(ctx: Context) -> str:
     return "blocked"
 
 
+async def born(ctx: Context) -> bool:
+    return await ctx.patched("new")
+
+
 async def block(seconds: float) -> None:
     say("blocking")
     time.sleep(seconds)  # noqa: ASYNC251 - the loop is to be held
@@ -104,8 +108,9 @@ async def block(seconds: float) -> None:
 async def main() -> None:
     app = AppDefinition(
         os.environ["TEST_APP"],
-        flows=[one_slow, waits, sleeps, retries, remembers, chains, blocks],
+        flows=[one_slow, waits, sleeps, retries, remembers, chains, blocks, born],
         activities=[note, slow, fails_until, beats, block],
+        patches=["new"],
     )
     runtime = DbosRuntime(silent_after=float(os.environ.get("TEST_SILENT_AFTER", "2")))
     loop = asyncio.get_running_loop()

@@ -26,6 +26,7 @@ _TABLES = (
         at timestamptz NOT NULL DEFAULT now())""",
     """CREATE TABLE IF NOT EXISTS iwf.executor (
         executor_id text PRIMARY KEY, app text NOT NULL, silent_after double precision NOT NULL,
+        patches text[] NOT NULL,
         beat timestamptz NOT NULL DEFAULT now(), started_at timestamptz NOT NULL DEFAULT now())""",
     """CREATE TABLE IF NOT EXISTS iwf.attempt (
         workflow_id text NOT NULL, place integer NOT NULL, state text NOT NULL,

@@ -13,7 +13,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ log = logging.getLogger("iworkflow.dbos")
 PREFIX = "iwf-"
 _JOIN = 10.0
 
-BEAT = """INSERT INTO iwf.executor (executor_id, app, silent_after) VALUES ($1, $2, $3)
+BEAT = """INSERT INTO iwf.executor (executor_id, app, silent_after, patches) VALUES ($1, $2, $3, $4)
     ON CONFLICT (executor_id) DO UPDATE SET beat = now()"""
 # Also those without a row: a frozen one may have taken runs after its row was gone.
 SILENT = f"""SELECT DISTINCT w.executor_id
@@ -35,6 +35,14 @@ SILENT = f"""SELECT DISTINCT w.executor_id
     WHERE w.status = 'PENDING' AND w.application_name = $1
         AND starts_with(w.executor_id, '{PREFIX}') AND w.executor_id <> $2
         AND (e.beat IS NULL OR e.beat + e.silent_after * interval '1 second' < now())"""  # noqa: S608
+# It may have died, or stop, after it took a run and before it wrote the run's birth.
+# The birth is as old as that: a worker that began since may have newer code.
+_BORN = """INSERT INTO iwf.birth (workflow_id, app, patches, at)
+    SELECT w.workflow_uuid, e.app, e.patches, to_timestamp(w.started_at_epoch_ms / 1000.0)
+    FROM dbos.workflow_status w JOIN iwf.executor e USING (executor_id)
+    WHERE w.executor_id = $1 AND w.status = 'PENDING' AND w.recovery_attempts = 1
+        AND e.patches <> '{}'
+    ON CONFLICT (workflow_id) DO NOTHING"""
 _FORGET = """DELETE FROM iwf.executor e WHERE beat < now() - interval '1 hour'
     AND NOT EXISTS (SELECT 1 FROM dbos.workflow_status w
         WHERE w.executor_id = e.executor_id AND w.status = 'PENDING')"""
@@ -54,6 +62,8 @@ class Executor:
     app: str
     silent_after: float
     """Seconds of silence after which the others take over."""
+    patches: Sequence[str]
+    """What the runs that it dispatches first are born with."""
 
     @property
     def interval(self) -> float:
@@ -119,6 +129,7 @@ class Heart(threading.Thread):
         mine = self._executor
         silent = await connection.fetch(SILENT, mine.app, mine.id, timeout=COMMAND_TIMEOUT)
         for row in silent:
+            await connection.execute(_BORN, row["executor_id"], timeout=COMMAND_TIMEOUT)
             count = await asyncio.to_thread(recovery.hand_on, row["executor_id"])
             log.warning("executor %s is silent: took over %d runs", row["executor_id"], count)
         if silent:
@@ -127,9 +138,13 @@ class Heart(threading.Thread):
 
 async def beat(connection: Any, executor: Executor) -> None:
     """Beat once."""
-    await connection.execute(
-        BEAT, executor.id, executor.app, executor.silent_after, timeout=COMMAND_TIMEOUT
-    )
+    facts = executor.id, executor.app, executor.silent_after, executor.patches
+    await connection.execute(BEAT, *facts, timeout=COMMAND_TIMEOUT)
+
+
+async def write_births(database: Database, executor: Executor) -> None:
+    """Note what runs were born with that were taken and not begun, before they are handed on."""
+    await database.execute(_BORN, executor.id)
 
 
 async def leave(database: Database, executor: Executor) -> None:

@@ -80,7 +80,9 @@ class DbosWorker:
         self._broken = loop.create_future()
         location = await asyncio.to_thread(locate, self._url)
         polling = Polling.from_environment()
-        executor = takeover.Executor(takeover.executor_id(), app.app, self._silent_after)
+        executor = takeover.Executor(
+            takeover.executor_id(), app.app, self._silent_after, sorted(app.patches)
+        )
         async with schema.launch_lock(location) as connection:
             await schema.migrate(location, connection)
             await takeover.beat(connection, executor)
@@ -212,6 +214,7 @@ class _Parts:
         try:
             async with asyncio.timeout(_DATABASE_GRACE):
                 await self.active.return_strange()
+                await takeover.write_births(self.link.database, self.executor)
                 await in_thread(recovery.hand_on, self.executor.id)
         except TimeoutError:
             log.warning(
