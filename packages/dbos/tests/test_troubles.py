@@ -13,6 +13,7 @@ import pytest
 
 from iworkflow.core.context import Context
 from iworkflow.core.definition import AppDefinition, Target
+from iworkflow.core.steps import step_attempt
 from iworkflow.dbos import DbosClient, DbosRuntime, active
 
 # As a claim leaves it whose commit is the last that its connection did.
@@ -29,8 +30,27 @@ async def waits(ctx: Context) -> list[Any]:
     return [await ctx.patched("new"), await ctx.recv("topic", timeout=30)]
 
 
+attempts: list[int] = []
+going_on = asyncio.Event()
+
+
+async def fails_twice() -> int:
+    attempts.append(step_attempt())
+    if attempts == [1, 2]:
+        await going_on.wait()
+    if step_attempt() < 3:
+        raise ValueError("not yet")
+    return step_attempt()
+
+
+async def retries(ctx: Context) -> int:
+    return await ctx.step(fails_twice, attempts=3)
+
+
 def build(app_name: str) -> AppDefinition:
-    return AppDefinition(app_name, flows=[waits], activities=[], patches=["new"])
+    return AppDefinition(
+        app_name, flows=[waits, retries], activities=[fails_twice], patches=["new"]
+    )
 
 
 @asynccontextmanager
@@ -68,6 +88,23 @@ async def test_a_statement_that_fails_is_made_again(
         await handle.signal("topic", "word")
         assert await handle.result(timeout=20) == [True, "word"]
     assert "canceling statement due to user request" in caplog.text
+
+
+async def test_what_a_dispatch_wrote_counts_for_the_next(
+    postgres: str, app_name: str, client: DbosClient
+) -> None:
+    """The attempts go on where they were when the engine failed, and not from the first."""
+    app = build(app_name)
+    async with DbosRuntime(postgres).running(app):
+        handle = await client.start(app.target(retries), id=f"{app_name}-r")
+        async with asyncio.timeout(20):
+            while attempts != [1, 2]:
+                await asyncio.sleep(0.02)
+        async with locked(postgres, "attempt"):
+            going_on.set()
+            await at_the_lock(postgres, "attempt", "pg_cancel_backend")
+        assert await handle.result(timeout=20) == 3
+    assert attempts == [1, 2, 2, 3]
 
 
 async def test_a_kill_before_the_birth_is_written(

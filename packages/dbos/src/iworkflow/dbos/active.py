@@ -30,10 +30,10 @@ _STRANGE = """SELECT workflow_uuid, name FROM dbos.workflow_status
 _NOT_BEGUN = """SELECT workflow_uuid FROM dbos.workflow_status
     WHERE status = 'PENDING' AND executor_id = $1 AND workflow_uuid <> ALL($2::text[])
         AND started_at_epoch_ms / 1000.0 < extract(epoch FROM now()) - $3::double precision"""
-# The dispatch that came to nothing is not counted: the count tells a run's first dispatch.
+# A dispatch that came to nothing is not counted: the count tells whether one left rows of ours.
 _GIVE_BACK = """UPDATE dbos.workflow_status SET status = 'ENQUEUED', owner_xid = NULL,
         started_at_epoch_ms = NULL, queue_name = $3,
-        recovery_attempts = greatest(recovery_attempts - 1, 0)
+        recovery_attempts = greatest(recovery_attempts - (NOT $4::boolean)::integer, 0)
     WHERE workflow_uuid = $1 AND status = 'PENDING' AND executor_id = $2"""
 _TIDY = """WITH claims AS (DELETE FROM iwf.claim WHERE workflow_id = ANY($1::text[]))
     DELETE FROM iwf.attempt WHERE workflow_id = ANY($1::text[])"""
@@ -62,9 +62,13 @@ class _Returns:
 
     times: dict[str, int] = field(default_factory=dict[str, int])
     due: dict[str, float] = field(default_factory=dict[str, float])
+    begun: set[str] = field(default_factory=set[str])
+    """Those whose dispatch may have left rows of ours."""
 
-    def plan(self, workflow_id: str) -> float:
+    def plan(self, workflow_id: str, *, begun: bool) -> float:
         """Plan to give a run back and return when, in seconds from now."""
+        if begun:
+            self.begun.add(workflow_id)
         times = self.times.get(workflow_id, 0)
         delay = min(_FIRST_DELAY * 2.0 ** min(times, 9), _LONGEST_DELAY)
         self.times[workflow_id] = times + 1
@@ -110,9 +114,14 @@ class Active:
         task.add_done_callback(lambda _: self._leave(run))
         return run
 
-    def give_back(self, workflow_id: str) -> float:
-        """Give a run back to the queue later, and return in how many seconds."""
-        return self._returns.plan(workflow_id)
+    def give_back(self, workflow_id: str, *, begun: bool) -> float:
+        """Give a run back to the queue later, and return in how many seconds.
+
+        Args:
+            workflow_id: the run.
+            begun: whether its dispatch may have left rows of ours.
+        """
+        return self._returns.plan(workflow_id, begun=begun)
 
     async def drop_all(self, grace: float) -> None:
         """Let records and outcomes be written for `grace` seconds; end all dispatches."""
@@ -148,7 +157,7 @@ class Active:
             return
         failure = run.task.exception()
         if failure is not None and not isinstance(failure, FailedFlowError):
-            self._returns.plan(run.id)  # perhaps the outcome is not recorded
+            self.give_back(run.id, begun=True)  # perhaps the outcome is not recorded
             return
         self._returns.times.pop(run.id, None)
         if run.host is not None and run.host.untidy:
@@ -192,7 +201,7 @@ class Active:
         for row in await self._link.database.rows(_STRANGE, self._executor_id, known):
             workflow_id = row["workflow_uuid"]
             if workflow_id not in self._returns.due:
-                self._returns.plan(workflow_id)
+                self._returns.plan(workflow_id, begun=False)
                 log.warning(unknown_flow(self._app, row["name"], workflow_id))
 
     async def _find_not_begun(self) -> None:
@@ -206,7 +215,7 @@ class Active:
         rows = await self._link.database.rows(_NOT_BEGUN, self._executor_id, busy, _BEGIN_WITHIN)
         for row in rows:
             workflow_id = row["workflow_uuid"]
-            delay = self._returns.plan(workflow_id)
+            delay = self._returns.plan(workflow_id, begun=False)
             log.warning(
                 "run %r was claimed and never begun: it goes back to the queue in %g s",
                 workflow_id,
@@ -216,8 +225,9 @@ class Active:
     async def _return(self, workflow_id: str) -> None:
         if any(run.id == workflow_id for run in self._runs):
             return
-        app = self._app.app
-        await self._link.database.execute(_GIVE_BACK, workflow_id, self._executor_id, app)
+        app, begun = self._app.app, workflow_id in self._returns.begun
+        await self._link.database.execute(_GIVE_BACK, workflow_id, self._executor_id, app, begun)
+        self._returns.begun.discard(workflow_id)
         self._link.wakeups.announce(queued(app))
 
     async def tidy(self) -> None:

@@ -245,14 +245,14 @@ class _Parts:
             outcome = None
         except Misplaced as why:
             outcome = None
-            self.active.give_back(workflow_id)
+            self.active.give_back(workflow_id, begun=False)
             log.warning(why)
         except DeadlinePassed:
             outcome = None
             await self.link.end(workflow_id)
         except Exception:
             outcome = None
-            delay = self.active.give_back(workflow_id)
+            delay = self.active.give_back(workflow_id, begun=run.host is not None)
             log.exception(
                 "flow %r: the engine failed; the run is tried again in %g s", workflow_id, delay
             )
