@@ -26,8 +26,8 @@ _TABLES = (
         at timestamptz NOT NULL DEFAULT now())""",
     """CREATE TABLE IF NOT EXISTS iwf.executor (
         executor_id text PRIMARY KEY, app text NOT NULL, silent_after double precision NOT NULL,
-        patches text[] NOT NULL,
         beat timestamptz NOT NULL DEFAULT now(), started_at timestamptz NOT NULL DEFAULT now())""",
+    "ALTER TABLE iwf.executor ADD COLUMN IF NOT EXISTS patches text[] NOT NULL DEFAULT '{}'",
     """CREATE TABLE IF NOT EXISTS iwf.attempt (
         workflow_id text NOT NULL, place integer NOT NULL, state text NOT NULL,
         PRIMARY KEY (workflow_id, place))""",
