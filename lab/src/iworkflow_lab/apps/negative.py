@@ -93,6 +93,19 @@ async def idle(ctx: Context, value: Any = None) -> Any:
     return value
 
 
+async def brims(ctx: Context, value: str) -> str:
+    """Carry the value and a message everywhere, and return it."""
+    told = await ctx.step(echo, value)
+    message = await ctx.recv("mail", result_type=str)
+    await ctx.set_state("brim", message)
+    return str(await ctx.child(Target("negative", "idle"), told, id=f"{ctx.workflow_id}-child"))
+
+
+async def breaks(ctx: Context, size: int) -> None:
+    """Fail with details of a size."""
+    raise Failure("too much", type="Brim", details="x" * size)
+
+
 async def sizes(ctx: Context) -> dict[str, Any]:
     """Give every call of the context more than it carries, and nearly as much."""
     much, much_less = "x" * 3 * MIB, "x" * (2 * MIB - 4096)
@@ -178,6 +191,8 @@ app = AppDefinition(
         opaque_outcome,
         idle,
         sizes,
+        brims,
+        breaks,
         big_outcome,
         nuls,
         nul_failure,

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from iworkflow.core import Failure, FlowError, Handle, Target
+from iworkflow.core import Failure, FlowError, Handle, Reason, Target
+from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD, dumps
+from iworkflow.core.errors import ErrorData
 from iworkflow_lab.apps import negative
 from iworkflow_lab.engines.base import Arena
 from iworkflow_lab.suite.shared import Shared
@@ -115,6 +117,21 @@ async def test_N03_more_than_a_payload(shared: Shared) -> None:
     error = await outcome(await arena.client.start(target("big_outcome"), id="n03-outcome"))
     assert (error.reason, error.type) == ("failed", "PayloadTooLarge")
     assert arena.log.ended("n03-outcome") == {("noted", "before"): 1}
+
+
+async def test_N03_to_the_last_byte(shared: Shared) -> None:
+    """What has the limit's size passes in every position, with what an engine adds to it."""
+    arena = await shared.arena_of(APP)
+    value = "x" * (DEFAULT_MAX_PAYLOAD - len('[""]'))
+    message = "x" * (DEFAULT_MAX_PAYLOAD - len('""'))
+    handle = await arena.client.start(target("brims"), value, id="n03-brim")
+    await handle.signal("mail", message)
+    assert await handle.result(timeout=60) == value
+    assert await handle.query("brim") == message
+    rest = ErrorData("too much", Reason.FAILED, "Brim", "").to_json()
+    size = DEFAULT_MAX_PAYLOAD - len(dumps(rest))
+    error = await outcome(await arena.client.start(target("breaks"), size, id="n03-breaks"))
+    assert (error.type, error.details) == ("Brim", "x" * size)
 
 
 async def test_N04_a_nul_byte(shared: Shared) -> None:

@@ -26,8 +26,11 @@ _NO_REASON = ("Workflow terminated", "terminated")
 _ENDED = "already completed"
 
 
+_SHOWN = 500
+
+
 class FailedError(ApplicationError):
-    """How an error of ours reaches Temporal: our data is its only detail.
+    """How an error of ours reaches Temporal: our data is its only detail, the text is for its UI.
 
     Args:
         error: what failed.
@@ -39,7 +42,7 @@ class FailedError(ApplicationError):
         self, error: ErrorData, *, retry_in: float | None = None, benign: bool = False
     ) -> None:
         super().__init__(
-            error.message,
+            error.message[:_SHOWN],
             error.to_json(),
             type=error.type or str(error.reason),
             non_retryable=retry_in is None,

@@ -19,6 +19,7 @@ from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
     ChildWorkflowError,
+    TerminatedError,
     WorkflowAlreadyStartedError,
 )
 
@@ -216,6 +217,9 @@ class TemporalHost:
             # A cancel of the wait must not reach the child.
             return Outcome(await asyncio.shield(child))
         except ChildWorkflowError as error:
+            if isinstance(error.cause, TerminatedError):
+                # Whether that was before its deadline, the child's own history tells.
+                return await self._serve(RESULT, place, workflow_id)
             return errors.run_outcome(workflow_id, error.cause)
 
     async def _serve(self, service: str, place: int, workflow_id: str) -> Outcome:

@@ -9,8 +9,11 @@ from typing import Any
 from iworkflow.core.errors import non_retryable
 from iworkflow.core.jsonvalue import JsonValue
 
-DEFAULT_MAX_PAYLOAD = 2 * 1024 * 1024
-"""The largest encoded value that an engine is given, in bytes."""
+DEFAULT_MAX_PAYLOAD = 2 * 1024 * 1024 - 2048
+"""The largest encoded value that an engine is given, in bytes.
+
+Temporal's own limit is 2 MiB for all that an event carries, and its envelope needs some of them.
+"""
 
 _DIGITS = 16
 
