@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+import ssl
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 
 import iwf_temporal_flows as flows
 import pytest
+import trustme
 from google.protobuf.duration_pb2 import Duration
 from temporalio.api.operatorservice.v1 import DeleteNamespaceRequest
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client as RawClient
+from temporalio.service import TLSConfig
 
 from iworkflow.core import AppDefinition, engine
 from iworkflow.temporal import TemporalClient, TemporalRuntime, versions
@@ -106,6 +111,50 @@ async def test_tls_that_the_server_does_not_speak(server: str) -> None:
     text = await told(server, tls=True)
     assert text.startswith(f"cannot reach Temporal at {server} (TLS failed")
     assert "check TEMPORAL_TLS" in text
+
+
+@asynccontextmanager
+async def tls_server(certificate: trustme.LeafCert, trusted: trustme.CA) -> AsyncGenerator[str]:
+    """Listen with a certificate, and ask for one that the trusted authority has issued."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols(["h2"])
+    certificate.configure_cert(context)
+    trusted.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    server = await asyncio.start_server(_hang_up, "localhost", 0, ssl=context)
+    async with server:
+        yield f"localhost:{server.sockets[0].getsockname()[1]}"
+
+
+async def _hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(1)
+    writer.close()
+
+
+YESTERDAY = datetime.now(UTC) - timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("sort", "why"),
+    [
+        ("expired", "the server's certificate has expired"),
+        ("foreign", "the server's certificate is from an unknown issuer"),
+        ("another host's", "the server's certificate is for another host"),
+        ("no client's", "wants a client certificate"),
+    ],
+)
+async def test_a_certificate_that_is_refused(sort: str, why: str) -> None:
+    """The error says that it is TLS and what is wrong with it, on a real TLS connection."""
+    ours, theirs = trustme.CA(), trustme.CA()
+    issued = (theirs if sort == "foreign" else ours).issue_cert(
+        "elsewhere" if sort == "another host's" else "localhost",
+        not_after=YESTERDAY if sort == "expired" else None,
+    )
+    async with tls_server(issued, ours) as address:
+        text = await told(address, tls=TLSConfig(server_root_ca_cert=ours.cert_pem.bytes()))
+    assert text.startswith(f"cannot reach Temporal at {address} (TLS failed")
+    assert why in text
+    assert text.endswith("check TEMPORAL_TLS and its certificate and key")
 
 
 async def test_a_client_of_temporals(server: str, app_name: str) -> None:

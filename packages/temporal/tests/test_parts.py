@@ -324,7 +324,7 @@ def test_a_run_is_parked_only_if_the_history_says_so() -> None:
         (RuntimeError('dns error, "failed to lookup address"'), "(no such host); set"),
         (
             RuntimeError('ConnectError { message: "invalid peer certificate: Expired" }'),
-            "(TLS failed: invalid peer certificate: Expired); check TEMPORAL_TLS",
+            "(TLS failed: the server's certificate has expired); check TEMPORAL_TLS",
         ),
     ],
 )

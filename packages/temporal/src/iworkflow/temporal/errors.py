@@ -170,8 +170,21 @@ def _cut(text: str) -> tuple[str, str]:
         if part in text:
             return why, remedy
     if _TLS.search(text):
-        return f"TLS failed: {_last(text)}", "check TEMPORAL_TLS and its certificate and key"
+        return f"TLS failed: {_tls(text)}", "check TEMPORAL_TLS and its certificate and key"
     return _last(text), _START
+
+
+_TLS_CAUSES = (
+    ("Expired", "the server's certificate has expired"),
+    ("UnknownIssuer", "the server's certificate is from an unknown issuer"),
+    ("NotValidForName", "the server's certificate is for another host"),
+    ("CertificateRequired", "the server wants a client certificate"),
+    ("close_notify", "the server hung up, as it does where it wants a client certificate"),
+)
+
+
+def _tls(text: str) -> str:
+    return next((told for cause, told in _TLS_CAUSES if cause in text), _last(text))
 
 
 def _last(text: str) -> str:
