@@ -8,7 +8,9 @@ import ssl
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import grpc
 import iwf_temporal_flows as flows
 import pytest
 import trustme
@@ -19,7 +21,7 @@ from temporalio.client import Client as RawClient
 from temporalio.service import TLSConfig
 
 from iworkflow.core import AppDefinition, engine
-from iworkflow.temporal import TemporalClient, TemporalRuntime, versions
+from iworkflow.temporal import TemporalClient, TemporalRuntime, access, versions
 
 
 @pytest.fixture
@@ -155,6 +157,56 @@ async def test_a_certificate_that_is_refused(sort: str, why: str) -> None:
     assert text.startswith(f"cannot reach Temporal at {address} (TLS failed")
     assert why in text
     assert text.endswith("check TEMPORAL_TLS and its certificate and key")
+
+
+class _Gate(grpc.GenericRpcHandler):
+    """Refuse every call whose API key is not the right one; with it, nobody knows the namespace."""
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        key = dict(handler_call_details.invocation_metadata).get("authorization")
+        method = handler_call_details.method.rpartition("/")[2]
+
+        async def call(request: bytes, context: grpc.aio.ServicerContext) -> bytes:
+            if method == "GetSystemInfo":
+                return b""
+            if key != "Bearer right":
+                await context.abort(grpc.StatusCode.UNAUTHENTICATED, "API key has expired")
+            await context.abort(grpc.StatusCode.NOT_FOUND, "no workflow")
+            return b""
+
+        return grpc.unary_unary_rpc_method_handler(call)
+
+
+@pytest.fixture
+async def gate() -> AsyncGenerator[str]:
+    """The address of a server that asks for an API key."""
+    server = grpc.aio.server(handlers=[_Gate()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield f"127.0.0.1:{port}"
+    await server.stop(None)
+
+
+async def test_an_api_key_that_is_refused(gate: str) -> None:
+    """The error repeats what the server said, and names the variable."""
+    assert await told(gate, api_key="wrong", tls=False) == (
+        f"cannot reach Temporal at {gate} (access to namespace 'default' refused: "
+        "API key has expired); check TEMPORAL_API_KEY, TEMPORAL_NAMESPACE and the TLS certificate"
+    )
+    async with TemporalClient(gate, api_key="right", tls=False):
+        pass
+
+
+async def test_an_api_key_that_expires(gate: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What watches a worker's access ends once it was refused time after time, and not before."""
+    monkeypatch.setattr(access, "PROBE_SECONDS", 0.1)
+    client = await RawClient.connect(gate, api_key="right", tls=False)
+    watching = asyncio.create_task(access.refused(client))
+    await asyncio.wait({watching}, timeout=1)
+    assert not watching.done()
+    client.api_key = "old"
+    error = await asyncio.wait_for(watching, 10)
+    assert "API key has expired" in str(error)
 
 
 async def test_a_client_of_temporals(server: str, app_name: str) -> None:
