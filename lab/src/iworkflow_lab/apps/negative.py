@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
@@ -101,6 +102,21 @@ async def brims(ctx: Context, value: str) -> str:
     return str(await ctx.child(Target("negative", "idle"), told, id=f"{ctx.workflow_id}-child"))
 
 
+async def crowds(ctx: Context, count: int, mib: float) -> list[int]:
+    """Hand much over at once: to steps, to children, as messages and as the outcome."""
+    some = "x" * int(mib * MIB)
+    for number in range(count):
+        await ctx.signal(ctx.workflow_id, "mail", f"{number}{some}")
+    steps = [ctx.step(echo, f"{number}{some}") for number in range(count)]
+    children = [
+        ctx.child(Target("negative", "idle"), f"{number}{some}", id=f"{ctx.workflow_id}-{number}")
+        for number in range(count)
+    ]
+    letters = [await ctx.recv("mail", result_type=str) for _ in range(count)]
+    told = [*letters, *await asyncio.gather(*steps, *children)]
+    return [int(one[0]) if len(one) == len(some) + 1 else -1 for one in told]
+
+
 async def breaks(ctx: Context, size: int) -> None:
     """Fail with details of a size."""
     raise Failure("too much", type="Brim", details="x" * size)
@@ -192,6 +208,7 @@ app = AppDefinition(
         idle,
         sizes,
         brims,
+        crowds,
         breaks,
         big_outcome,
         nuls,

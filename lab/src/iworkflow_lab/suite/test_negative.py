@@ -134,6 +134,14 @@ async def test_N03_to_the_last_byte(shared: Shared) -> None:
     assert (error.type, error.details) == ("Brim", "x" * size)
 
 
+async def test_N03_many_at_once(shared: Shared) -> None:
+    """Ten steps and ten children at once, half a MiB each: what passes alone passes together."""
+    arena = await shared.arena_of(APP)
+    handle = await arena.client.start(target("crowds"), 10, 0.5, id="n03-crowds")
+    assert await handle.result(timeout=90) == [*range(10)] * 3
+    assert arena.log.ended("n03-crowds") == {("echo", "echo"): 10}
+
+
 async def test_N04_a_nul_byte(shared: Shared) -> None:
     """A NUL inside a string comes back from every position, as a key too."""
     arena = await shared.arena_of(APP)

@@ -44,6 +44,7 @@ from iworkflow.core.port import (
 from iworkflow.temporal import errors, runs
 from iworkflow.temporal.attempts import step_args
 from iworkflow.temporal.envelope import outcome_from_json
+from iworkflow.temporal.load import Load
 from iworkflow.temporal.messages import Inbox, signal_args, signal_name
 from iworkflow.temporal.names import DESCRIBE, RESULT, pool_queue, service_queue
 from iworkflow.temporal.parking import Asked
@@ -76,6 +77,7 @@ class TemporalHost:
         self._tuning = tuning
         self._inbox = inbox
         self._asked = asked
+        self._load = Load(asked)
         self._loop = asyncio.get_running_loop()
         self._place = 0
         self._children: dict[str, workflow.ChildWorkflowHandle[Any, Any]] = {}
@@ -116,14 +118,19 @@ class TemporalHost:
         """Find nothing: it is asked only where core orders the completions."""
         return False
 
+    async def ending(self, value: JsonValue) -> None:
+        """Return once the outcome can be handed over."""
+        await self._load.add_outcome(self._place, value)
+
     async def record_order(self, place: int, order: Sequence[int]) -> None:
         """Do nothing: the history orders completions."""
 
     async def perform(self, place: int, operation: Operation) -> Completion:
         """Carry the operation out; Temporal records it."""
         self._check_length()
-        self._asked.add(place, operation)
         try:
+            await self._load.add(place, operation)
+            self._asked.add(place, operation)
             return await self._perform(place, operation)
         finally:
             if cast("asyncio.Task[object]", asyncio.current_task()).cancelling():

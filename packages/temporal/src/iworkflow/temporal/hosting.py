@@ -65,7 +65,9 @@ class HostedFlows:
             await asyncio.get_running_loop().create_future()
             raise
         if outcome.error is not None:
+            await host.ending(outcome.error.to_json())
             raise FailedError(outcome.error)
+        await host.ending(outcome.value)
         return outcome.value
 
     @workflow.signal(dynamic=True)
