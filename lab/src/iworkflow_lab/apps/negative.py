@@ -105,16 +105,14 @@ async def brims(ctx: Context, value: str) -> str:
 async def crowds(ctx: Context, count: int, mib: float) -> list[int]:
     """Hand much over at once: to steps, to children, as messages and as the outcome."""
     some = "x" * int(mib * MIB)
-    for number in range(count):
-        await ctx.signal(ctx.workflow_id, "mail", f"{number}{some}")
-    steps = [ctx.step(echo, f"{number}{some}") for number in range(count)]
-    children = [
-        ctx.child(Target("negative", "idle"), f"{number}{some}", id=f"{ctx.workflow_id}-{number}")
-        for number in range(count)
-    ]
-    letters = [await ctx.recv("mail", result_type=str) for _ in range(count)]
-    told = [*letters, *await asyncio.gather(*steps, *children)]
-    return [int(one[0]) if len(one) == len(some) + 1 else -1 for one in told]
+    texts = [f"{number}{some}" for number in range(count)]
+    for text in texts:
+        await ctx.signal(ctx.workflow_id, "mail", text)
+    idle: Target[str] = Target("negative", "idle")
+    children = [ctx.child(idle, text, id=f"{ctx.workflow_id}-{text[0]}") for text in texts]
+    letters = [await ctx.recv("mail", result_type=str) for _ in texts]
+    told = [*letters, *await asyncio.gather(*(ctx.step(echo, text) for text in texts), *children)]
+    return [int(str(one)[0]) if str(one).endswith(some) else -1 for one in told]
 
 
 async def breaks(ctx: Context, size: int) -> None:

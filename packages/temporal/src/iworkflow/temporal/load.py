@@ -26,7 +26,7 @@ class Load:
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
         self._turn = asyncio.Lock()
-        self._task = 0
+        self._task: int = 0
         self._bytes = 0
 
     async def add(self, place: int, operation: Operation) -> None:
@@ -52,7 +52,7 @@ class Load:
             self._bytes += size
 
     def _fits(self, size: int) -> bool:
-        task = workflow.info().get_current_history_length()
+        task: int = workflow.info().get_current_history_length()
         if task != self._task:
             self._task, self._bytes = task, 0
         return not self._bytes or self._bytes + size <= _BYTES
