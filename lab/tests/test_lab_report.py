@@ -79,9 +79,16 @@ def test_a_plain_skip_is_not_passed(report: Report) -> None:
 
 
 def test_the_json_says_what_the_last_line_says(report: Report, tmp_path: Path) -> None:
-    """The report has the summary and every cell."""
+    """The report has the matrix, the gaps with their reasons, the summary and every cell."""
     ran(report, "D01", "memory")
+    ran(report, "D02", "dbos", call="skipped", gap="why not")
     report.write(tmp_path / "report.json")
     data = json.loads((tmp_path / "report.json").read_text())
-    assert data["summary"] == {"passed": 1, "failed": 0, "declared": 0, "uncovered": 3}
+    assert data["engines"] == ["memory", "dbos"]
+    assert data["scenarios"] == {
+        "D01": {"memory": "passed", "dbos": "uncovered"},
+        "D02": {"memory": "uncovered", "dbos": "declared"},
+    }
+    assert data["declared"] == {"D02/dbos": "why not"}
+    assert data["summary"] == {"passed": 1, "failed": 0, "declared": 1, "uncovered": 2}
     assert len(data["cells"]) == 4

@@ -119,9 +119,17 @@ class Report:
 
     def write(self, path: Path) -> None:
         """Write everything as JSON."""
+        cells = list(self.cells.values())
+        by_scenario: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for cell in cells:
+            by_scenario[cell.scenario][cell.engine] = str(cell.status)
+        gaps = [cell for cell in cells if cell.status is Status.DECLARED]
         data = {
+            "engines": list(dict.fromkeys(cell.engine for cell in cells)),
+            "scenarios": by_scenario,
+            "declared": {f"{cell.scenario}/{cell.engine}": cell.reason for cell in gaps},
             "summary": {str(status): self.counts()[status] for status in Status},
-            "cells": [asdict(cell) for cell in self.cells.values()],
+            "cells": [asdict(cell) for cell in cells],
             "broken": self.broken,
         }
         path.write_text(json.dumps(data, indent=1) + "\n")

@@ -57,11 +57,11 @@ def engine_lab(request: pytest.FixtureRequest) -> Iterator[EngineLab]:
         yield lab
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def shared(
     engine_lab: EngineLab, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Shared]:
-    """A store for the whole session: runs of one scenario need ids of their own."""
+    """A store for the scenarios of a module: their runs need ids of their own."""
     async with engine_lab.arena(tmp_path_factory.mktemp("shared")) as arena:
         yield Shared(arena)
 
