@@ -757,3 +757,11 @@ async def test_a_payload_over_the_limit_is_refused(store: MemoryStore) -> None:
         with pytest.raises(FlowError) as failed:
             await (await client.start(app.target(flow), 1000, "", id="result")).result()
     assert (refused.value.type, failed.value.type) == ("PayloadTooLarge", "PayloadTooLarge")
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, True, "2 MB"])
+def test_a_limit_of_values_that_is_none(limit: Any) -> None:
+    """Runtime and client refuse it when they are made."""
+    for make in (MemoryRuntime, MemoryClient):
+        with pytest.raises(ValueError, match="max_payload must be an integer of 1 or more"):
+            make(max_payload=limit)

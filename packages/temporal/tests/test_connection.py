@@ -142,7 +142,6 @@ YESTERDAY = datetime.now(UTC) - timedelta(days=1)
         ("expired", "the server's certificate has expired"),
         ("foreign", "the server's certificate is from an unknown issuer"),
         ("another host's", "the server's certificate is for another host"),
-        ("no client's", "wants a client certificate"),
     ],
 )
 async def test_a_certificate_that_is_refused(sort: str, why: str) -> None:
@@ -157,6 +156,19 @@ async def test_a_certificate_that_is_refused(sort: str, why: str) -> None:
     assert text.startswith(f"cannot reach Temporal at {address} (TLS failed")
     assert why in text
     assert text.endswith("check TEMPORAL_TLS and its certificate and key")
+
+
+@pytest.mark.parametrize("secure", [True, False], ids=["no certificate", "no TLS"])
+async def test_a_server_that_wants_a_certificate(secure: bool) -> None:
+    """It only hangs up; the error says why that may be."""
+    ours = trustme.CA()
+    tls = TLSConfig(server_root_ca_cert=ours.cert_pem.bytes()) if secure else False
+    async with tls_server(ours.issue_cert("localhost"), ours) as address:
+        text = await told(address, tls=tls)
+    assert text == (
+        f"cannot reach Temporal at {address} (the server hung up); check TEMPORAL_TLS and its "
+        "certificate and key: it may want TLS, or a client's certificate"
+    )
 
 
 class _Gate(grpc.GenericRpcHandler):
@@ -225,6 +237,21 @@ async def test_a_number_of_cached_workflows_that_is_none() -> None:
     """It is refused when the runtime is made."""
     with pytest.raises(ValueError, match="max_cached_workflows must be 0 or"):
         TemporalRuntime(max_cached_workflows=-1)
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [
+        (0, "max_payload must be an integer of 1 or more, not 0"),
+        ("2 MB", "max_payload must be an integer of 1 or more, not '2 MB'"),
+        (4_000_001, "max_payload 4000001 is more than a message of Temporal's carries"),
+    ],
+)
+async def test_a_limit_of_values_that_is_none(limit: Any, told: str) -> None:
+    """Runtime and client refuse it when they are made."""
+    for make in (TemporalRuntime, TemporalClient):
+        with pytest.raises(ValueError, match=told):
+            make(max_payload=limit)
 
 
 def test_another_version_of_temporalio(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from iworkflow.core.calls import (
     taken,
     value_of,
 )
+from iworkflow.core.checks import check_limit
 from iworkflow.core.codec import ANY, DEFAULT_MAX_PAYLOAD, decode, require_msgspec
 from iworkflow.core.definition import Target
 from iworkflow.core.naming import check_name
@@ -57,6 +58,7 @@ class _Connection:
     """An engine that is opened at the first use and closed once."""
 
     def __init__(self, open_engine: Opener, max_payload: int) -> None:
+        check_limit("max_payload", max_payload)
         self.max_payload = max_payload
         self._open = open_engine
         self._lock = asyncio.Lock()

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
+from iworkflow.core.checks import check_limit
 from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD
 from iworkflow.core.definition import AppDefinition
 from iworkflow.core.flow.driver import DeadlinePassed, Misplaced, drive
@@ -58,6 +59,7 @@ class DbosWorker:
         silent_after: float = SILENT_AFTER,
         max_payload: int = DEFAULT_MAX_PAYLOAD,
     ) -> None:
+        check_limit("max_payload", max_payload)
         self._url = url
         self._silent_after = silent_after
         self._max_payload = max_payload

@@ -154,6 +154,8 @@ def _refused(namespace: str, error: RPCError) -> tuple[str, str]:
 
 
 _TLS = re.compile(r"certificate|handshake|tls|InvalidMessage|CorruptMessage", re.IGNORECASE)
+_HUNG_UP = re.compile(r"close_notify|broken pipe|connection closed|connection reset", re.IGNORECASE)
+_CHECK_TLS = "check TEMPORAL_TLS and its certificate and key"
 _START = 'run "iworkflow dev --temporal" or set TEMPORAL_ADDRESS'
 
 
@@ -169,8 +171,10 @@ def _cut(text: str) -> tuple[str, str]:
     for part, why, remedy in known:
         if part in text:
             return why, remedy
+    if _HUNG_UP.search(text):
+        return "the server hung up", f"{_CHECK_TLS}: it may want TLS, or a client's certificate"
     if _TLS.search(text):
-        return f"TLS failed: {_tls(text)}", "check TEMPORAL_TLS and its certificate and key"
+        return f"TLS failed: {_tls(text)}", _CHECK_TLS
     return _last(text), _START
 
 
@@ -178,8 +182,6 @@ _TLS_CAUSES = (
     ("Expired", "the server's certificate has expired"),
     ("UnknownIssuer", "the server's certificate is from an unknown issuer"),
     ("NotValidForName", "the server's certificate is for another host"),
-    ("CertificateRequired", "the server wants a client certificate"),
-    ("close_notify", "the server hung up, as it does where it wants a client certificate"),
 )
 
 

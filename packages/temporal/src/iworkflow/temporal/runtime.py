@@ -16,6 +16,7 @@ from iworkflow.temporal.settings import (
     SILENT_AFTER,
     Settings,
     Tuning,
+    check_payload,
 )
 from iworkflow.temporal.worker import TemporalWorker
 
@@ -97,6 +98,7 @@ class TemporalClient(Client):
         client: RawClient | None = None,
         max_payload: int = DEFAULT_MAX_PAYLOAD,
     ) -> None:
+        check_payload(max_payload)
         settings = Settings(
             address=address,
             namespace=namespace,

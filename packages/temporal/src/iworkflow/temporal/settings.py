@@ -15,6 +15,7 @@ from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.service import TLSConfig
 
+from iworkflow.core.checks import check_limit
 from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD
 from iworkflow.temporal import access, errors
 from iworkflow.temporal.payloads import JsonPayloads
@@ -26,6 +27,21 @@ ADDRESS_VARIABLE = "TEMPORAL_ADDRESS"
 NAMESPACE = "default"
 SILENT_AFTER = 10.0
 MAX_CACHED_WORKFLOWS = 1000
+MOST_PAYLOAD = 4_000_000
+
+
+def check_payload(limit: int) -> None:
+    """Check a limit of values against that of Temporal's messages.
+
+    Raises:
+        ValueError: it is not a number above 0, or more than a message can carry.
+    """
+    check_limit("max_payload", limit)
+    if limit > MOST_PAYLOAD:
+        raise ValueError(
+            f"max_payload {limit} is more than a message of Temporal's carries; "
+            f"at most {MOST_PAYLOAD}, on a server that is configured for it"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +51,9 @@ class Tuning:
     silent_after: float = SILENT_AFTER
     max_cached_workflows: int = MAX_CACHED_WORKFLOWS
     max_payload: int = DEFAULT_MAX_PAYLOAD
+
+    def __post_init__(self) -> None:
+        check_payload(self.max_payload)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from iworkflow.core.checks import check_limit
 from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD
 from iworkflow.core.definition import AppDefinition
 from iworkflow.core.flow.driver import DeadlinePassed, drive
@@ -37,6 +38,7 @@ class MemoryWorker:
         steps: AppDefinition | None = None,
         stage: Stage | None = None,
     ) -> None:
+        check_limit("max_payload", max_payload)
         self._store = store
         self._max_payload = max_payload
         self._step_app = steps
