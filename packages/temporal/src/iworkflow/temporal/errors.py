@@ -154,7 +154,9 @@ def _refused(namespace: str, error: RPCError) -> tuple[str, str]:
 
 
 _TLS = re.compile(r"certificate|handshake|tls|InvalidMessage|CorruptMessage", re.IGNORECASE)
-_HUNG_UP = re.compile(r"close_notify|broken pipe|connection closed|connection reset", re.IGNORECASE)
+_HUNG_UP = re.compile(
+    r"close_notify|broken pipe|connection closed|connection reset|transport error", re.IGNORECASE
+)
 _CHECK_TLS = "check TEMPORAL_TLS and its certificate and key"
 _START = 'run "iworkflow dev --temporal" or set TEMPORAL_ADDRESS'
 
@@ -171,7 +173,7 @@ def _cut(text: str) -> tuple[str, str]:
     for part, why, remedy in known:
         if part in text:
             return why, remedy
-    if _HUNG_UP.search(text):
+    if _HUNG_UP.search(text) and "certificate" not in text:
         return "the server hung up", f"{_CHECK_TLS}: it may want TLS, or a client's certificate"
     if _TLS.search(text):
         return f"TLS failed: {_tls(text)}", _CHECK_TLS
