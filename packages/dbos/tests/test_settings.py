@@ -172,3 +172,11 @@ def test_options() -> None:
         DbosRuntime(CLOSED, silent_after=0)
     assert isinstance(engine.client(url=CLOSED), DbosClient)
     assert isinstance(engine.runtime(url=CLOSED), DbosRuntime)
+
+
+@pytest.mark.parametrize("limit", [0, "2 MB"])
+def test_a_limit_of_values_that_is_none(limit: Any) -> None:
+    """Runtime and client refuse it when they are made."""
+    for make in (DbosRuntime, DbosClient):
+        with pytest.raises(ValueError, match="max_payload must be an integer of 1 or more"):
+            make(max_payload=limit)
