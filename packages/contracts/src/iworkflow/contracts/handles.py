@@ -8,9 +8,10 @@ from iworkflow.contracts.contract import WorkflowContract, messages_of
 from iworkflow.contracts.parts import Message
 from iworkflow.contracts.states import STATE_KEY
 from iworkflow.core.checks import choices
+from iworkflow.core.child import ChildHandle
 from iworkflow.core.client import Handle
 from iworkflow.core.codec import decode, encode
-from iworkflow.core.context import ChildHandle, Context
+from iworkflow.core.context import Context
 from iworkflow.core.jsonvalue import JsonValue
 from iworkflow.core.options import Duration
 from iworkflow.core.port import FlowDescription

@@ -3,8 +3,9 @@
 Importing it imports no third-party package, connects to nothing and starts no thread.
 """
 
+from iworkflow.core.child import ChildHandle
 from iworkflow.core.client import Client, Handle
-from iworkflow.core.context import ChildHandle, Context
+from iworkflow.core.context import Context
 from iworkflow.core.definition import AppDefinition, Flow, Target
 from iworkflow.core.engines import Engine, engine
 from iworkflow.core.errors import Failure, FlowError, Reason, non_retryable

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import (
     TYPE_CHECKING,
     Any,
     Concatenate,
-    Generic,
     TypeVar,
     TypeVarTuple,
     Unpack,
@@ -34,12 +32,13 @@ from iworkflow.core.calls import (
     start_request,
     value_of,
 )
+from iworkflow.core.child import ChildHandle
 from iworkflow.core.codec import ANY, check_size, decode
 from iworkflow.core.definition import AppDefinition, Target, step_policy
+from iworkflow.core.flow.log import FlowLog
 from iworkflow.core.naming import check_name
 from iworkflow.core.options import ChildOptions, Duration, StepOptions, seconds
 from iworkflow.core.port import (
-    AwaitRun,
     Operation,
     ReadClock,
     RunStep,
@@ -448,56 +447,3 @@ class Context:
         check_reply(request, reply, existing)
         hint = known.result_type if result_type is ANY else result_type
         return ChildHandle(self._run, id, hint, created=reply.created)
-
-
-class ChildHandle(Generic[R]):
-    """A child that was started. It works inside the flow that started it."""
-
-    def __init__(self, run: FlowRun, id: str, result_type: Any, *, created: bool) -> None:
-        self._run = run
-        self._id = id
-        self._result_type = result_type
-        self._created = created
-
-    def __repr__(self) -> str:
-        return f"<ChildHandle {self._id!r}>"
-
-    @property
-    def id(self) -> str:
-        """The id of the child."""
-        return self._id
-
-    @property
-    def created(self) -> bool:
-        """Whether the call that returned this handle started the child."""
-        return self._created
-
-    async def result(self) -> R:
-        """Wait for the child's outcome; the errors are those of `Context.child`."""
-        completion = await self._run.issue(AwaitRun(self._id))
-        error = completion.outcome.error
-        if error is not None:
-            raise replace(error, message=f"child {self._id!r}: {error.message}").to_exception()
-        where = f"outcome of child {self._id!r}"
-        return cast("R", decode(completion.outcome.value, self._result_type, where=where))
-
-
-class FlowLog(logging.LoggerAdapter[logging.Logger]):
-    """The log of one run: silent while an earlier dispatch is replayed."""
-
-    def __init__(self, run: FlowRun) -> None:
-        info = run.info
-        facts = {"workflow_id": info.workflow_id, "flow": info.flow, "app": info.app}
-        super().__init__(logging.getLogger(f"iworkflow.flow.{info.flow}"), facts)
-        self._run = run
-
-    def isEnabledFor(self, level: int) -> bool:  # noqa: N802
-        """Whether a record of this level is written now."""
-        return not self._run.replaying and super().isEnabledFor(level)
-
-    def process(
-        self, msg: Any, kwargs: MutableMapping[str, Any]
-    ) -> tuple[Any, MutableMapping[str, Any]]:
-        """Add the facts of the run to those that the call gives."""
-        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
-        return msg, kwargs
