@@ -224,35 +224,33 @@ class Link:
     async def query(self, workflow_id: str, key: str) -> JsonValue:
         """Ask for the last value of the key.
 
+        The answer comes with a workflow task. One that failed, perhaps on a worker that must leave
+        the run to others, is tried again: the query waits for that.
+
         Raises:
             FlowError: the run is missing.
             RuntimeError: no worker of the run's app answers, or its code does not fit the run.
         """
-        try:
-            return await self._query(workflow_id, key, until=time.monotonic() + _QUERY_SECONDS)
-        except WorkflowQueryFailedError as error:
-            raise RuntimeError(f"flow {workflow_id!r} cannot be asked: {error.message}") from error
-        except RPCError as error:
-            if error.status in _NO_WORKER:
-                there = await self.describe(workflow_id)
-                raise RuntimeError(
-                    f"flow {workflow_id!r} cannot be asked: no worker of app {there.app!r} "
-                    "answers; start one"
-                ) from error
-            raise _turned(workflow_id, error) from error
-
-    async def _query(self, workflow_id: str, key: str, *, until: float) -> JsonValue:
-        """Ask; while versions are rolled out, again if it was a worker that must leave the run."""
-        handle = self._handle(workflow_id)
+        until = time.monotonic() + _QUERY_PATIENCE
         while True:
             try:
-                answer = await handle.query(STATE, key, rpc_timeout=_QUERY_TIME)
+                answer = await self._handle(workflow_id).query(STATE, key, rpc_timeout=_QUERY_TIME)
+                return cast("JsonValue", answer)
             except WorkflowQueryFailedError as error:
                 if WAITS not in error.message or time.monotonic() > until:
-                    raise
-                await asyncio.sleep(_QUERY_AGAIN)
-            else:
-                return cast("JsonValue", answer)
+                    text = f"flow {workflow_id!r} cannot be asked: {error.message}"
+                    raise RuntimeError(text) from error
+            except RPCError as error:
+                if error.status not in _NO_WORKER:
+                    raise _turned(workflow_id, error) from error
+                there = await self._raw(workflow_id)
+                attempt = there.raw_description.pending_workflow_task.attempt
+                if attempt < 2 or time.monotonic() > until:
+                    raise RuntimeError(
+                        f"flow {workflow_id!r} cannot be asked: no worker of app "
+                        f"{runs.description_of(there).app!r} answers; start one, or see their log"
+                    ) from error
+            await asyncio.sleep(_QUERY_AGAIN)
 
     async def describe(self, workflow_id: str) -> FlowDescription:
         """Describe a run.
@@ -290,8 +288,8 @@ class Link:
 
 
 _RESULT_AGAIN = 1.0
-_QUERY_SECONDS = 10.0
-_QUERY_TIME = timedelta(seconds=_QUERY_SECONDS)
+_QUERY_TIME = timedelta(seconds=10)
+_QUERY_PATIENCE = 40.0
 _QUERY_AGAIN = 0.2
 _NO_WORKER = (
     RPCStatusCode.CANCELLED,  # what Temporal's client makes of its own timeout
