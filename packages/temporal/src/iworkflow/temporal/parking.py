@@ -26,7 +26,7 @@ from temporalio.bridge.proto.workflow_completion import WorkflowActivationComple
 from temporalio.client import Client
 from temporalio.worker import WorkflowInstance
 
-from iworkflow.core.flow.parking import left_over, mismatch
+from iworkflow.core.flow.parking import REMEDY, left_over, mismatch
 from iworkflow.core.port import Completion, Operation, Outcome, Receive, Record, SendSignal
 from iworkflow.temporal.messages import topic_of
 from iworkflow.temporal.names import DESCRIBE, RESULT
@@ -34,7 +34,6 @@ from iworkflow.temporal.names import DESCRIBE, RESULT
 log = logging.getLogger("iworkflow.temporal")
 
 _NOTHING = Completion(Outcome(), 0.0)
-_REMEDY = "restore the order or guard the change with ctx.patched(...)"
 _SILENT = frozenset({"set-state", "now"})
 _NONDETERMINISTIC = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR
 
@@ -183,7 +182,7 @@ class Reporter:
     async def _report(self, asked: Asked, message: str) -> None:
         why = await self._why(asked, certain=bool(message))
         if why is None and message:
-            why = f"parked: {message}; {_REMEDY}"
+            why = f"parked: {message}; {REMEDY}"
         if why is not None and (asked.run_id, why) not in self._told:
             self._told.add((asked.run_id, why))
             log.error("flow %r %s", asked.workflow_id, why)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from iworkflow.core.flow.order import ORDER
 from iworkflow.core.port import Operation, Record
 
-_REMEDY = "restore the order or guard the change with ctx.patched(...)"
+REMEDY = "restore the order or guard the change with ctx.patched(...)"
 _NOUNS = {
     "start-child": "child",
     "await-run": "wait for run",
@@ -32,13 +32,13 @@ def mismatch(place: int, record: Record, operation: Operation) -> Parked | None:
         what = f"recorded {label(record)}, the code asks for {operation.name!r}"
     else:
         what = f"recorded {label(record)}, the code asks for {label(operation)}"
-    return Parked(f"parked at operation {place}: {what}; {_REMEDY}")
+    return Parked(f"parked at operation {place}: {what}; {REMEDY}")
 
 
 def no_place_for_order(place: int, record: Record) -> Parked:
     """The code reached an order record's place with an operation, or the reverse."""
     return Parked(
-        f"parked at operation {place}: recorded {label(record)}, the code is elsewhere; {_REMEDY}"
+        f"parked at operation {place}: recorded {label(record)}, the code is elsewhere; {REMEDY}"
     )
 
 
@@ -46,7 +46,7 @@ def left_over(place: int, record: Record, waits: Sequence[Operation]) -> Parked:
     """The history goes on where the code does not."""
     asked = f"waits for {', '.join(label(w) for w in waits[:3])}" if waits else "ends before it"
     return Parked(
-        f"parked at operation {place}: recorded {label(record)}, the code {asked}; {_REMEDY}"
+        f"parked at operation {place}: recorded {label(record)}, the code {asked}; {REMEDY}"
     )
 
 
