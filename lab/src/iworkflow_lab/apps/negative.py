@@ -6,8 +6,17 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-from iworkflow.core import AppDefinition, Context, Failure, FlowError, Target
-from iworkflow_lab.gates import free
+from iworkflow.core import (
+    AppDefinition,
+    Context,
+    Failure,
+    FlowError,
+    Target,
+    heartbeat,
+    last_heartbeat,
+    step_attempt,
+)
+from iworkflow_lab.gates import begin, free
 from iworkflow_lab.gates import held as hold
 
 MIB = 1024 * 1024
@@ -43,6 +52,15 @@ async def big(mib: float) -> str:
     """Return so many MiB."""
     free("big")
     return "x" * int(mib * MIB)
+
+
+async def reports(size: int, details: int) -> int:
+    """Report and fail twice, both large; then return the size of the last report."""
+    begin(f"attempt {step_attempt()}")
+    if step_attempt() == 3:
+        return len(last_heartbeat(result_type=str) or "")
+    heartbeat("x" * size)
+    raise Failure("too early", type="Large", details="y" * details)
 
 
 async def refuse(text: str) -> None:
@@ -118,6 +136,11 @@ async def crowds(ctx: Context, count: int, mib: float) -> list[int]:
 async def breaks(ctx: Context, size: int) -> None:
     """Fail with details of a size."""
     raise Failure("too much", type="Brim", details="x" * size)
+
+
+async def beats(ctx: Context, size: int, details: int) -> int:
+    """Run a step whose reports and errors are so large."""
+    return await ctx.step(reports, size, details, attempts=3, retry_interval=0.1)
 
 
 async def sizes(ctx: Context) -> dict[str, Any]:
@@ -208,6 +231,7 @@ app = AppDefinition(
         brims,
         crowds,
         breaks,
+        beats,
         big_outcome,
         nuls,
         nul_failure,
@@ -216,6 +240,6 @@ app = AppDefinition(
         wrong_arguments,
         typed,
     ],
-    activities=[held, echo, noted, opaque, big, refuse],
+    activities=[held, echo, noted, opaque, big, reports, refuse],
     pools={"paced": 1},
 )

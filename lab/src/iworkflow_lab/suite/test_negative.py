@@ -134,6 +134,16 @@ async def test_N03_to_the_last_byte(shared: Shared) -> None:
     assert (error.type, error.details) == ("Brim", "x" * size)
 
 
+async def test_N03_a_report_and_an_error(shared: Shared) -> None:
+    """A heartbeat and an error of the largest size pass in one attempt, and the next reads it."""
+    arena = await shared.arena_of(APP)
+    size = DEFAULT_MAX_PAYLOAD - len('""')
+    handle = await arena.client.start(target("beats"), size, size - 1000, id="n03-beats")
+    assert await handle.result(timeout=60) == size
+    attempts = {("reports", f"attempt {number}"): 1 for number in (1, 2, 3)}
+    assert arena.log.begun("n03-beats") == attempts
+
+
 async def test_N03_many_at_once(shared: Shared) -> None:
     """Ten steps and ten children at once, half a MiB each: what passes alone passes together."""
     arena = await shared.arena_of(APP)

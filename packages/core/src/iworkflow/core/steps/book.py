@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
+from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD, dumps
 from iworkflow.core.errors import ErrorData
 from iworkflow.core.jsonvalue import JsonValue
 
@@ -15,6 +16,8 @@ _log = logging.getLogger("iworkflow.steps")
 
 BEAT_INTERVAL = 0.5
 """Seconds between two writes of heartbeats."""
+
+_MESSAGE_KEPT = 200
 
 FLUSH_TIME = 5.0
 """For how many seconds a cancelled attempt waits for a write of its heartbeats."""
@@ -36,7 +39,18 @@ class AttemptState:
     """What the last attempt failed with."""
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return the wire form; members at their default are left out."""
+        """Return the wire form; members at their default are left out.
+
+        Report and error may each be as large as a payload. Where both are too much for one, the
+        report is whole, and of the error there is its type and how its message begins.
+        """
+        data = self._to_json()
+        if self.error is None or len(dumps(data)) <= DEFAULT_MAX_PAYLOAD:
+            return data
+        error = replace(self.error, message=_beginning(self.error), details=None, cause=None)
+        return replace(self, error=error)._to_json()
+
+    def _to_json(self) -> dict[str, JsonValue]:
         data: dict[str, JsonValue] = {"made": self.made, "first_at": self.first_at}
         if self.next_at is not None:
             data["next_at"] = self.next_at
@@ -57,6 +71,11 @@ class AttemptState:
             heartbeat=cast("JsonValue", data.get("heartbeat")),
             error=None if error is None else ErrorData.from_json(error),
         )
+
+
+def _beginning(error: ErrorData) -> str:
+    text = error.message
+    return text if len(text) <= _MESSAGE_KEPT else text[:_MESSAGE_KEPT] + "..."
 
 
 class AttemptBook(Protocol):
