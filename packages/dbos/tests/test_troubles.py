@@ -24,6 +24,9 @@ CLAIMED = """UPDATE dbos.workflow_status SET status = 'PENDING', owner_xid = 'no
     WHERE workflow_uuid = $1"""
 BLOCKED = """SELECT {}(pid) FROM pg_stat_activity
     WHERE wait_event_type = 'Lock' AND query LIKE '%iwf.' || $1 || ' %'"""
+TAKING = """SELECT 1 FROM pg_stat_activity
+    WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE dbos.workflow_status%'"""
+BEAT = "SELECT max(beat) FROM iwf.executor WHERE app = $1"
 
 
 async def waits(ctx: Context) -> list[Any]:
@@ -139,3 +142,25 @@ async def test_a_claim_whose_answer_was_lost(
                 assert await connection.execute(CLAIMED, handle.id, app_name) == "UPDATE 1"
             assert await handle.result(timeout=20) == [True, "word"]
     assert f"run '{handle.id}' was claimed and never begun" in caplog.text
+
+
+async def test_a_takeover_that_waits(
+    postgres: str, app_name: str, client: DbosClient, spawn: Callable[..., Awaitable[Any]]
+) -> None:
+    """Who hands on a dead worker's runs beats on meanwhile: it is not taken for dead itself."""
+    first = await spawn(TEST_WORKER="one")
+    handle = await client.start(Target(app_name, "one_slow"), 60, id=f"{app_name}-r")
+    await first.says("begin it")
+    await spawn(TEST_WORKER="two", TEST_SLOW="0")
+    async with connected(postgres) as locker, connected(postgres) as reader:
+        async with locker.transaction(), asyncio.timeout(30):
+            lock = "SELECT 1 FROM dbos.workflow_status WHERE workflow_uuid = $1 FOR NO KEY UPDATE"
+            await locker.execute(lock, handle.id)
+            await first.kill()
+            while not await reader.fetch(TAKING):
+                await asyncio.sleep(0.02)
+            before = await reader.fetchval(BEAT, app_name)
+            while await reader.fetchval(BEAT, app_name) == before:
+                await asyncio.sleep(0.02)
+            assert await reader.fetch(TAKING)
+    assert await handle.result(timeout=20) == "it-by-two"

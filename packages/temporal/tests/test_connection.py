@@ -22,6 +22,7 @@ from temporalio.service import TLSConfig
 
 from iworkflow.core import AppDefinition, engine
 from iworkflow.temporal import TemporalClient, TemporalRuntime, access, versions
+from iworkflow.temporal.heart import Pulse
 
 
 @pytest.fixture
@@ -219,6 +220,20 @@ async def test_an_api_key_that_expires(gate: str, monkeypatch: pytest.MonkeyPatc
     client.api_key = "old"
     error = await asyncio.wait_for(watching, 10)
     assert "API key has expired" in str(error)
+
+
+async def test_a_result_that_the_server_refuses(
+    server: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is told, since the attempt is made again; a result that nobody wants is not."""
+    raw = await RawClient.connect(server)
+    torn = raw.get_async_activity_handle(task_token=b"torn")
+    await Pulse(torn, lost=lambda: None).report("value")
+    assert "refused the result of an attempt" in caplog.text
+    caplog.clear()
+    over = raw.get_async_activity_handle(workflow_id="none", run_id=None, activity_id="1")
+    await Pulse(over, lost=lambda: None).report("value")
+    assert not caplog.text
 
 
 async def test_a_client_of_temporals(server: str, app_name: str) -> None:

@@ -77,7 +77,7 @@ class Heart(threading.Thread):
     Args:
         location: the database.
         executor: this process.
-        taken_over: called, in this thread, when runs were handed on.
+        taken_over: called, in a thread of its own, when runs were handed on.
         gone: called, in this thread, when the database was dropped; it beats no more then.
     """
 
@@ -95,12 +95,14 @@ class Heart(threading.Thread):
         self._taken_over = taken_over
         self._gone = gone
         self._ending = threading.Event()
+        self._taking: threading.Thread | None = None
 
     def stop(self) -> None:
-        """Beat no more. It blocks until the thread has ended."""
+        """Beat no more. It blocks until the threads have ended."""
         self._ending.set()
-        if self.is_alive():
-            self.join(_JOIN)
+        for thread in (self, self._taking):
+            if thread is not None and thread.is_alive():
+                thread.join(_JOIN)
 
     def run(self) -> None:
         """Beat until `stop`, whatever happens to the connection, or until nothing is left."""
@@ -120,7 +122,8 @@ class Heart(threading.Thread):
             await connection.execute(_FORGET, timeout=COMMAND_TIMEOUT)
             while not self._ending.is_set():
                 await beat(connection, self._executor)
-                await self._look(connection)
+                if self._taking is None or not self._taking.is_alive():
+                    await self._look(connection)
                 await asyncio.to_thread(self._ending.wait, self._executor.interval)
         finally:
             connection.terminate()
@@ -128,12 +131,23 @@ class Heart(threading.Thread):
     async def _look(self, connection: Any) -> None:
         mine = self._executor
         silent = await connection.fetch(SILENT, mine.app, mine.id, timeout=COMMAND_TIMEOUT)
-        for row in silent:
-            await connection.execute(_BORN, row["executor_id"], timeout=COMMAND_TIMEOUT)
-            count = await asyncio.to_thread(recovery.hand_on, row["executor_id"])
-            log.warning("executor %s is silent: took over %d runs", row["executor_id"], count)
-        if silent:
-            self._taken_over()
+        ids = [row["executor_id"] for row in silent]
+        for id in ids:
+            await connection.execute(_BORN, id, timeout=COMMAND_TIMEOUT)
+        if ids:
+            # DBOS waits long for a database that is away: our own beats must not.
+            self._taking = threading.Thread(target=self._take_over, args=(ids,), daemon=True)
+            self._taking.start()
+
+    def _take_over(self, ids: Sequence[str]) -> None:
+        for id in ids:
+            try:
+                count = recovery.hand_on(id)
+            except Exception as error:
+                log.warning("the runs of executor %s are not taken over yet: %s", id, error)
+            else:
+                log.warning("executor %s is silent: took over %d runs", id, count)
+                self._taken_over()
 
 
 async def beat(connection: Any, executor: Executor) -> None:

@@ -68,11 +68,22 @@ class Pulse:
                     await self.handle.complete(result)
             except RPCError as error:
                 if error.status not in _AWAY:
-                    log.debug("the result of an attempt was not wanted: %s", error)
+                    _not_taken(error)
                     return
                 await asyncio.sleep(BEAT)
             else:
                 return
+
+
+def _not_taken(error: RPCError) -> None:
+    if error.status is RPCStatusCode.NOT_FOUND:
+        log.debug("the result of an attempt was not wanted: %s", error)
+    else:
+        log.warning(
+            "Temporal refused the result of an attempt, which is made again after the silence "
+            "of the worker: %s",
+            error,
+        )
 
 
 class Heart:
