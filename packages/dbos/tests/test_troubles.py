@@ -26,6 +26,7 @@ BLOCKED = """SELECT {}(pid) FROM pg_stat_activity
     WHERE wait_event_type = 'Lock' AND query LIKE '%iwf.' || $1 || ' %'"""
 TAKING = """SELECT 1 FROM pg_stat_activity
     WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE dbos.workflow_status%'"""
+LOCK = "SELECT 1 FROM dbos.workflow_status WHERE workflow_uuid = $1 FOR NO KEY UPDATE"
 BEAT = "SELECT max(beat) FROM iwf.executor WHERE app = $1"
 
 
@@ -152,15 +153,18 @@ async def test_a_takeover_that_waits(
     handle = await client.start(Target(app_name, "one_slow"), 60, id=f"{app_name}-r")
     await first.says("begin it")
     await spawn(TEST_WORKER="two", TEST_SLOW="0")
-    async with connected(postgres) as locker, connected(postgres) as reader:
-        async with locker.transaction(), asyncio.timeout(30):
-            lock = "SELECT 1 FROM dbos.workflow_status WHERE workflow_uuid = $1 FOR NO KEY UPDATE"
-            await locker.execute(lock, handle.id)
-            await first.kill()
-            while not await reader.fetch(TAKING):
-                await asyncio.sleep(0.02)
-            before = await reader.fetchval(BEAT, app_name)
-            while await reader.fetchval(BEAT, app_name) == before:
-                await asyncio.sleep(0.02)
-            assert await reader.fetch(TAKING)
+    async with (
+        connected(postgres) as locker,
+        connected(postgres) as reader,
+        asyncio.timeout(30),
+        locker.transaction(),
+    ):
+        await locker.execute(LOCK, handle.id)
+        await first.kill()
+        while not await reader.fetch(TAKING):
+            await asyncio.sleep(0.02)
+        before = await reader.fetchval(BEAT, app_name)
+        while await reader.fetchval(BEAT, app_name) == before:
+            await asyncio.sleep(0.02)
+        assert await reader.fetch(TAKING)
     assert await handle.result(timeout=20) == "it-by-two"
