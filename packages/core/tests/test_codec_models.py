@@ -95,6 +95,15 @@ def test_a_pydantic_model_reads_back_equal(models: Any) -> None:
     assert _over_the_wire(strict, models.strict) == strict
 
 
+def test_bytes_that_a_pydantic_model_cannot_write_are_refused(models: Any) -> None:
+    """pydantic writes bytes as text: what is none is refused with its path, unless told how."""
+    given = {"name": "a", "born": date(2024, 1, 1)}
+    text = models.profile(**given, raw=b"text")
+    assert _over_the_wire(text, models.profile) == text
+    with pytest.raises(TypeError, match=r"^t\[0\]: pydantic cannot write this Profile: 'utf-8'"):
+        encode([models.profile(**given, raw=b"\x80")], list[models.profile], where="t")
+
+
 def test_the_sets_of_a_pydantic_model_are_sorted(models: Any) -> None:
     """The JSON does not depend on the order of a set."""
     tags = [f"t{n}" for n in range(20)]

@@ -1,3 +1,4 @@
+# ruff: noqa: UP007, UP045  # every spelling of a hint is meant
 """Random values of random types read back equal."""
 
 import enum
@@ -5,10 +6,24 @@ import random
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from typing import Any, Generic, Literal, NamedTuple, NotRequired, TypedDict, TypeVar
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    NewType,
+    NotRequired,
+    Optional,
+    TypedDict,
+    TypeVar,
+    Union,
+)
 from uuid import UUID
 
+import attrs
 import msgspec
+import pydantic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,6 +79,66 @@ class Dog(msgspec.Struct, tag=True, frozen=True, array_like=False, rename="upper
     born: date | None = None
 
 
+class Word(enum.StrEnum):
+    YES = "yes"
+    NO = "no"
+
+
+class Access(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+
+
+class Leaf(msgspec.Struct, tag=True, frozen=True):
+    word: Word
+
+
+class Fork(msgspec.Struct, tag=True, frozen=True):
+    left: "Leaf | Fork"
+    right: "Leaf | Fork"
+
+
+class Link(msgspec.Struct, Generic[T], frozen=True):
+    item: T
+    following: "Link[T] | None" = None
+
+
+class Both(NamedTuple, Generic[T]):
+    one: T
+    other: tuple[T, ...] = ()
+
+
+class Holder(TypedDict, Generic[T]):
+    item: T
+    more: NotRequired[list[T]]
+
+
+@attrs.frozen
+class Parcel:
+    weight: Decimal
+    sent: date | None = None
+    inside: "Parcel | None" = None
+
+
+@attrs.frozen
+class Wrapped(Generic[T]):
+    item: T
+
+
+class Letter(pydantic.BaseModel):
+    """Bytes that are no text need this of a model: pydantic's own default refuses them."""
+
+    model_config = pydantic.ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+    to: str
+    parts: "list[Letter]" = []
+    price: Decimal = Decimal(0)
+    at: datetime | None = None
+    raw: bytes = b""
+
+
+Name = NewType("Name", str)
+Count = NewType("Count", Annotated[int, msgspec.Meta(ge=1)])
+
 OFFSETS = st.integers(-23 * 60, 23 * 60).map(lambda n: timezone(timedelta(minutes=n)))
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 INTS = st.integers(-(2**63), 2**64 - 1)
@@ -89,8 +164,32 @@ SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     Cat | Dog: st.builds(Cat, INTS) | st.builds(Dog, TEXT, st.none() | st.dates()),
     Literal["a", 3] | None: st.sampled_from(["a", 3, None]),
     int | float | bool | None: INTS | FLOATS | st.booleans() | st.none(),
+    Word: st.sampled_from(Word),
+    Access: st.sampled_from([Access(n) for n in range(4)]),
+    Name: TEXT,
+    Count: st.integers(1, 2**63),
+    Annotated[date, "noted"]: st.dates(),
+    Optional[UUID]: st.none() | st.uuids(),
+    Union[int, Word, None]: INTS | st.sampled_from(Word) | st.none(),
+    bool | Decimal: st.booleans() | st.decimals(allow_nan=False, allow_infinity=False),
+    Leaf | Fork: st.recursive(
+        st.builds(Leaf, st.sampled_from(Word)),
+        lambda inner: st.builds(Fork, inner, inner),
+        max_leaves=4,
+    ),
+    Parcel: st.recursive(
+        st.builds(Parcel, st.decimals(allow_nan=False, allow_infinity=False)),
+        lambda inner: st.builds(Parcel, st.just(Decimal("1.50")), st.dates(), inner),
+        max_leaves=3,
+    ),
 }
 KEYS = [int, float, str, bytes, date, datetime, timedelta, Decimal, UUID, Colour, Level]
+KEYS += [Word, Name, Count]
+LETTERS = st.recursive(
+    st.builds(Letter, to=TEXT, price=st.decimals(0, 9, places=2), raw=st.binary(max_size=4)),
+    lambda inner: st.builds(Letter, to=TEXT, parts=st.lists(inner, max_size=2)),
+    max_leaves=3,
+)
 MOVIES = st.fixed_dictionaries({"title": TEXT}, optional={"year": INTS})
 NODES: st.SearchStrategy[Node] = st.recursive(
     st.builds(Node, INTS), lambda inner: st.builds(Node, INTS, st.lists(inner)), max_leaves=5
@@ -101,7 +200,8 @@ Typed = tuple[Any, st.SearchStrategy[Any]]
 
 def _leaves() -> st.SearchStrategy[Typed]:
     scalars = st.sampled_from([*SCALARS.items()])
-    return scalars | st.just((Movie, MOVIES)) | st.just((Node, NODES))
+    more = [(Movie, MOVIES), (Node, NODES), (Letter, LETTERS)]
+    return scalars | st.sampled_from(more)
 
 
 def _wider(inner: st.SearchStrategy[Typed]) -> st.SearchStrategy[Typed]:
@@ -122,8 +222,26 @@ def _wider(inner: st.SearchStrategy[Typed]) -> st.SearchStrategy[Typed]:
             )
         ),
         inner.map(lambda one: (one[0] | None, st.none() | one[1])),
+        inner.map(lambda one: (Optional[one[0]], st.none() | one[1])),
+        inner.map(lambda one: (Annotated[one[0], "noted"], one[1])),
         inner.map(lambda one: (Box[one[0]], st.builds(Box, one[1], st.lists(one[1], max_size=2)))),
+        inner.map(_link),
+        inner.map(lambda one: (Wrapped[one[0]], st.builds(Wrapped, one[1]))),
+        inner.map(lambda one: (Both[one[0]], st.builds(Both, one[1], st.tuples(one[1])))),
+        inner.map(_holder),
     )
+
+
+def _link(one: Typed) -> Typed:
+    last = st.builds(Link, one[1])
+    return Link[one[0]], last | st.builds(Link, one[1], last)
+
+
+def _holder(one: Typed) -> Typed:
+    values = st.fixed_dictionaries(
+        {"item": one[1]}, optional={"more": st.lists(one[1], max_size=2)}
+    )
+    return Holder[one[0]], values
 
 
 TYPES = st.recursive(_leaves(), _wider, max_leaves=4)
