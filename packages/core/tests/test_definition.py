@@ -339,6 +339,7 @@ def test_a_target_checks_its_names() -> None:
     """The same rules as for an app."""
     assert Target("iprofile", "enrich").result_type is ANY
     assert Target("iprofile", "enrich") == Target("iprofile", "enrich")
+    assert Target[str]("iprofile", "enrich") == Target("iprofile", "enrich")
     assert pickle.loads(pickle.dumps(Target("iprofile", "enrich"))) == Target("iprofile", "enrich")
     with pytest.raises(ValueError, match=r"^app name 'A': a name has 3 to 256"):
         Target("A", "enrich")

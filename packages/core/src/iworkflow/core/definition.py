@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from types import GenericAlias, MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, TypeVar, TypeVarTuple, cast, overload
 
 from iworkflow.core.checks import check_app_name, check_limit, choices
@@ -71,6 +71,10 @@ class Target(Generic[ResultT]):
     flow: str
     result_type: TypeForm[ResultT] = ANY
     signature: Signature | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+    if not TYPE_CHECKING:
+        # `Target[str](...)` fails before Python 3.13 with that of Generic.
+        __class_getitem__ = classmethod(GenericAlias)
 
     def __post_init__(self) -> None:
         check_app_name(self.app)
