@@ -85,6 +85,11 @@ async def nothing() -> None:
     free("nothing")
 
 
+def sync_nothing() -> None:
+    """Do the same in a thread."""
+    free("nothing")
+
+
 # Attempts.
 
 
@@ -143,6 +148,7 @@ async def reports() -> list[Any]:
     free(f"{attempt} read {last_heartbeat()}")
     if attempt == 1:
         heartbeat(7)
+        free(f"{attempt} reported, and reads {last_heartbeat()}")
     if attempt < 3:
         raise Refused("again")
     return [attempt, last_heartbeat()]
@@ -251,6 +257,17 @@ async def listens(key: str) -> str:
         await asyncio.sleep(0.05)
         tell("cleaned", effect)
     return end(effect, "never")
+
+
+async def tidies() -> int:
+    """Hang in the first attempt, and take half a second to clean up; return the second's number."""
+    effect = begin(str(step_attempt()))
+    try:
+        await asyncio.sleep(LONG if step_attempt() == 1 else 0)
+    finally:
+        await asyncio.sleep(0.5)
+        end(effect)
+    return step_attempt()
 
 
 def sync_listens(key: str) -> str:

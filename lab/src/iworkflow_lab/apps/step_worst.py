@@ -10,10 +10,10 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
-from iworkflow.core import heartbeat, last_heartbeat, step_attempt
+from iworkflow.core import heartbeat, last_heartbeat, step_attempt, step_info, step_signal
 from iworkflow_lab.apps.step_work import Refused, tell
 from iworkflow_lab.effects import Effect, here
-from iworkflow_lab.gates import begin, end, free, is_let_go, let_go
+from iworkflow_lab.gates import begin, blocked, end, free, held, is_let_go, let_go
 
 
 async def blocks(seconds: float) -> str:
@@ -60,7 +60,7 @@ def _leak_task(effect: Effect) -> None:
         while "2" not in {e.key for e in here().read(effect.run)}:
             await asyncio.sleep(0.02)
         heartbeat("a task's")
-        tell("leaked", effect, "task")
+        tell("leaked", effect, f"task: {whose()}")
         raise RuntimeError("nobody hears this")
 
     task = asyncio.create_task(late())
@@ -75,9 +75,47 @@ def _leak_thread(effect: Effect) -> None:
         while "2" not in {e.key for e in here().read(effect.run)}:
             time.sleep(0.02)
         scope.run(heartbeat, "a thread's")
-        tell("leaked", effect, "thread")
+        tell("outside", effect, "; ".join(outside()))
+        tell("leaked", effect, f"thread: {scope.run(whose)}")
 
     threading.Thread(target=late, daemon=True).start()
+
+
+def whose() -> str:
+    """Tell which attempt this code belongs to, by what a step may ask."""
+    return f"attempt {step_attempt()} of {step_info().step}, read {last_heartbeat()}"
+
+
+ASKED: list[Callable[[], Any]] = [heartbeat, last_heartbeat, step_attempt, step_info, step_signal]
+
+
+async def itself(key: str) -> list[str]:
+    """Report the key and fail; then wait, and tell the key and whose attempt this is."""
+    if step_attempt() == 1:
+        heartbeat(key)
+        raise Refused("the next one tells")
+    await held(key)
+    return [key, whose()]
+
+
+def sync_itself(key: str) -> list[str]:
+    """Do the same in a thread."""
+    if step_attempt() == 1:
+        heartbeat(key)
+        raise Refused("the next one tells")
+    blocked(key)
+    return [key, whose()]
+
+
+def outside() -> list[str]:
+    """Ask everything that a step may ask; return how it is refused outside of one."""
+    told: list[str] = []
+    for ask in ASKED:
+        try:
+            told.append(f"{ask.__name__}() gave {ask()!r}")
+        except RuntimeError as error:
+            told.append(str(error))
+    return told
 
 
 async def ends_all(kind: str) -> int:

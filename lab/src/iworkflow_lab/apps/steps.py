@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from iworkflow.core import AppDefinition, Context, Failure, FlowError
+from iworkflow.core import AppDefinition, Context, Failure, FlowError, Target
 from iworkflow_lab.apps import step_sorts as sorts
 from iworkflow_lab.apps import step_work as steps
 from iworkflow_lab.apps import step_worst as worst
@@ -78,9 +78,26 @@ async def everywhere(ctx: Context, value: Everything) -> Everything:
 
 
 async def returns_none(ctx: Context) -> list[Any]:
-    """Run a step that returns nothing, then wait in another one."""
-    result = await ctx.step("nothing", result_type=Any)
-    return [result, await ctx.step(steps.work, "after")]
+    """Run what comes to nothing: steps and a child; then wait in another step."""
+    child: Target[Any] = Target("steps", "comes_to_nothing")
+    nothing = [
+        await ctx.step("nothing", result_type=Any),
+        await ctx.step("echo_absent", None),
+        await ctx.step("sync_nothing", result_type=Any),
+        await ctx.child(child, id=f"{ctx.workflow_id}-child"),
+    ]
+    await ctx.set_state("nothing", nothing)
+    return [*nothing, await ctx.step(steps.work, "after")]
+
+
+async def comes_to_nothing(ctx: Context) -> None:
+    """Run a step that returns nothing, and return nothing."""
+    await ctx.step("nothing", result_type=Any)
+
+
+async def asks_as_a_step(ctx: Context) -> list[Any]:
+    """Ask what a step alone may ask, and go on."""
+    return [worst.outside(), await ctx.step(sorts.tenfold, 1)]
 
 
 async def catches(ctx: Context, kind: str) -> Any:
@@ -161,6 +178,8 @@ FLOWS: list[Callable[..., Awaitable[Any]]] = [
     typed,
     everywhere,
     returns_none,
+    comes_to_nothing,
+    asks_as_a_step,
     catches,
     refuses,
     gives_up,
@@ -173,6 +192,7 @@ STEPS: list[Callable[..., Any]] = [
     steps.everything,
     steps.detailed,
     steps.nothing,
+    steps.sync_nothing,
     steps.work,
     steps.sync_work,
     steps.flaky,
@@ -183,6 +203,7 @@ STEPS: list[Callable[..., Any]] = [
     steps.chained,
     steps.facts,
     steps.listens,
+    steps.tidies,
     steps.sync_listens,
     steps.swallows,
     steps.sync_swallows,
@@ -192,6 +213,8 @@ STEPS: list[Callable[..., Any]] = [
     worst.blocks,
     worst.deaf,
     worst.leaks,
+    worst.itself,
+    worst.sync_itself,
     worst.ends_all,
     worst.sync_ends_all,
     worst.cancels_itself,

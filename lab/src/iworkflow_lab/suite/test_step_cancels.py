@@ -110,6 +110,17 @@ async def test_S23_an_async_step_is_cancelled(shared: Shared, way: str) -> None:
     await WAYS[way](shared, "listens")
 
 
+async def test_S23_the_next_attempt_waits_for_the_clean_up(shared: Shared) -> None:
+    """An attempt that cleans up after its cancel is not left to itself: the next comes after it."""
+    options = {"timeout": 0.7, "retry_interval": 0.01}
+    assert await tell(shared, "s23-tidies", "tidies", **options) == 2
+    assert keys(shared, "s23-tidies") == ["1", "2"]
+    (cleaned, _), (_, second) = [lines(shared, "s23-tidies", what) for what in ("end", "begin")]
+    assert cleaned.key == "1"
+    assert cleaned.at <= second.at
+    assert "'s23-tidies' ignores its cancel" not in shared.arena.printed()
+
+
 SWALLOWERS = ["swallows", "sync_swallows"]
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from iworkflow_lab.apps.step_sorts import SORTS
 from iworkflow_lab.apps.step_worst import ENDS
 from iworkflow_lab.engines.base import Arena
 from iworkflow_lab.suite.shared import Shared
-from iworkflow_lab.suite.stepping import APP, begin, keys, lines, seen, tell
+from iworkflow_lab.suite.stepping import APP, begin, keys, lines, past, seen, target, tell
 from iworkflow_lab.suite.waits import held
 from iworkflow_lab.until import until
 
@@ -43,6 +44,7 @@ async def test_S28_a_deaf_attempt_is_left_to_itself(shared: Shared) -> None:
     await seen(shared, run, "ignored")
     await until(lambda: f"{run!r} ignores its cancel" in arena.printed(), "the log tells")
     assert await tell(shared, "s28-beside", "tenfold", 1) == 10
+    await past(time.time() + 1)
     assert keys(shared, run) == ["key"]
     arena.let_go(f"{run}.key")
     result = await handle.result(timeout=20)
@@ -82,11 +84,39 @@ async def test_S28_a_deaf_step_holds_up_no_stop(arena: Arena) -> None:
     assert await handle.result(timeout=20) == again.call
 
 
+Call = tuple[str, str, dict[str, Any]]
+ASKED = ["heartbeat", "last_heartbeat", "step_attempt", "step_info", "step_signal"]
+REFUSED = [f"{name}() works only inside a step that an engine runs" for name in ASKED]
+
+
+async def test_S29_outside_of_a_step(shared: Shared) -> None:
+    """A flow is told that what a step may ask works inside a step alone; the run goes on."""
+    arena = await shared.arena_of(APP)
+    handle = await arena.client.start(target("asks_as_a_step"), id="s29-outside")
+    assert await handle.result(timeout=20) == [REFUSED, 10]
+    assert keys(shared, "s29-outside") == ["decorated"]
+
+
+async def test_S29_each_attempt_knows_itself(shared: Shared) -> None:
+    """Steps that run at once, in tasks and threads, each ask for themselves, and are told so."""
+    arena = await shared.arena_of(APP)
+    calls: list[Call] = [
+        (step, f"{step} {n}", {}) for n in range(4) for step in ("itself", "sync_itself")
+    ]
+    handle = await arena.client.start(target("crowd"), calls, id="s29-crowd")
+    await held(arena, "s29-crowd", *(key for _, key, _ in calls))
+    arena.let_go("s29-crowd.all")
+    told = await handle.result(timeout=30)
+    assert told == [[key, f"attempt 2 of {step}, read {key}"] for step, key, _ in calls]
+    assert arena.log.ended("s29-crowd") == {(step, key): 1 for step, key, _ in calls}
+
+
 async def test_S29_what_a_step_leaks_reports_nothing(arena: Arena) -> None:
     """A task and a thread that an attempt left behind hold up neither it nor the worker.
 
-    What they report after its end is not taken: after a KILL, too, the next attempt has its own
-    number and reads what the first one reported itself.
+    They go on as the attempt that they were, and a thread without its context as none. What they
+    report after its end is not taken: after a KILL, too, the next attempt has its own number and
+    reads what the first one reported itself.
     """
     worker = await arena.worker(APP)
     handle = await begin(arena, "s29", "leaks", retry_interval=0.05)
@@ -96,8 +126,10 @@ async def test_S29_what_a_step_leaks_reports_nothing(arena: Arena) -> None:
     await until(lambda: outwaited(arena) == 2, "the attempt is made again")
     arena.let_go("s29.2")
     assert await handle.result(timeout=30) == [2, "mine"]
+    whose = "attempt 1 of leaks, read None"
     leaked = [e.result for e in arena.log.read("s29") if e.what == "leaked"]
-    assert sorted(leaked) == ["task", "thread"]
+    assert sorted(leaked) == [f"task: {whose}", f"thread: {whose}"]
+    assert [e.result for e in arena.log.read("s29") if e.what == "outside"] == ["; ".join(REFUSED)]
     assert arena.log.begun("s29") == {("leaks", "1"): 1, ("leaks", "2"): 2}
     assert arena.log.ended("s29") == {("leaks", "1"): 1, ("leaks", "2"): 1}
     await worker.stop()

@@ -18,16 +18,21 @@ from iworkflow_lab.until import until
 
 
 async def test_S02_none_replays_as_none(arena: Arena) -> None:
-    """A recorded None is a result: after a KILL the step is not run again."""
+    """A recorded None is a result, of a step or a child: after a KILL nothing is run again."""
     worker = await arena.worker(APP)
     handle = await arena.client.start(target("returns_none"), id="s02")
     await held(arena, "s02", "after")
+    assert await arena.store.steps("s02") == 3
     await kill(arena, worker, "s02")
     await arena.worker(APP)
     await held(arena, "s02", "after")
+    assert await handle.query("nothing") == [None] * 4
     arena.let_go("s02.after")
-    assert await handle.result(timeout=20) == [None, "after"]
-    assert arena.log.begun("s02") == {("nothing", "nothing"): 1, ("work", "after"): 2}
+    assert await handle.result(timeout=20) == [None, None, None, None, "after"]
+    assert await arena.client.handle("s02-child").result(timeout=20) is None
+    once = {("nothing", "nothing"): 1, ("echo_absent", "absent"): 1, ("sync_nothing", "nothing"): 1}
+    assert arena.log.begun("s02") == once | {("work", "after"): 2}
+    assert arena.log.begun("s02-child") == {("nothing", "nothing"): 1}
 
 
 async def test_S03_the_third_attempt_works(shared: Shared) -> None:
@@ -62,6 +67,15 @@ async def test_S06_waits_grow(shared: Shared) -> None:
     first, second = gaps(shared, "s06")
     assert first >= 0.2
     assert second >= 0.4
+
+
+async def test_S06_the_first_wait_is_the_interval(shared: Shared) -> None:
+    """Growth begins with the second wait: the first is as long as the interval."""
+    options = {"attempts": 2, "retry_interval": 0.2, "backoff": 100}
+    assert await tell(shared, "s06-first", "flaky", 1, **options) == 2
+    (gap,) = gaps(shared, "s06-first")
+    assert 0.2 <= gap < 10
+    assert keys(shared, "s06-first") == ["1", "2"]
 
 
 async def test_S07_waits_are_capped(shared: Shared) -> None:
@@ -276,9 +290,13 @@ async def test_S18_a_group_tells_its_members(shared: Shared) -> None:
 
 
 async def test_S19_a_heartbeat_reaches_the_next_attempt(shared: Shared) -> None:
-    """The first attempt reads None; the next ones what was reported last, also by a silent one."""
+    """The first attempt reads None; the next ones what was reported last, also by a silent one.
+
+    What an attempt reads does not change by what it reports itself.
+    """
     assert await tell(shared, "s19", "reports", attempts=3, retry_interval=0.05) == [3, 7]
-    assert keys(shared, "s19") == ["1 read None", "2 read 7", "3 read 7"]
+    first = ["1 read None", "1 reported, and reads None"]
+    assert keys(shared, "s19") == [*first, "2 read 7", "3 read 7"]
 
 
 async def test_S20_a_silent_attempt_is_retried(shared: Shared) -> None:
@@ -313,6 +331,14 @@ async def test_S36_defaults(shared: Shared) -> None:
     assert all(0.2 <= gap < 1.5 for gap in gaps(shared, "s36"))
     facts = await tell(shared, "s36-facts", "facts")
     assert 50 < facts["left"] <= 60
+
+
+async def test_S36_waits_do_not_grow(shared: Shared) -> None:
+    """Without a backoff, the fifth wait is as long as the first."""
+    assert await tell(shared, "s36-flat", "flaky", 5, attempts=6) == 6
+    waits = gaps(shared, "s36-flat")
+    assert len(waits) == 5
+    assert all(0.2 <= gap < 1.5 for gap in waits), waits
 
 
 async def test_S36_facts(shared: Shared) -> None:
