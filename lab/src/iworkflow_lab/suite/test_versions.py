@@ -3,7 +3,7 @@
 # ruff: noqa: N802 - a test bears the id of its scenario
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -172,6 +172,12 @@ async def test_V06_deprecated_for_an_older_run(shared: Shared) -> None:
         assert (await handle.describe()).status == "running"
         begun = {key for _, key in arena.log.begun(handle.id)}
         assert begun <= {"ahead", *(["old way", "past"] if place == "past" else [])}
+        await handle.signal("unread", True)
+    again = await waiting(arena, "v06-again", "ahead")
+    assert await finished(arena, again, "ahead") == NEW_PATH
+    for handle in handles.values():
+        said = lines_about(arena, repr(handle.id)).splitlines()
+        assert len([line for line in said if "parked" in line]) == 1
     await deploy(shared, NEW)
     for handle in handles.values():
         assert await handle.result(timeout=30) == OLD_PATH
@@ -232,23 +238,16 @@ async def born_new(arena: Arena) -> Handle[Any]:
     """Start runs until one was born under the new code."""
     for number in range(40):
         handle = await waiting(arena, f"v09-born-{number}", "ahead")
-        await until_told(handle)
+        await until(partial(handle.query, "born"), "the run tells how it was born")
         if await handle.query("born") == "new":
             return handle
     raise AssertionError("the worker of the new code takes no run")
 
 
-async def until_told(handle: Handle[Any]) -> None:
-    """Wait until the run has told how it was born."""
-    async with asyncio.timeout(20):
-        while await handle.query("born") is None:
-            await asyncio.sleep(0.02)
-
-
 async def test_V09_an_older_worker_leaves_a_younger_run(shared: Shared) -> None:
     """The new code's worker dies: the old one leaves what was born under the new code, and says so.
 
-    It would go the old way, and the new code could not carry that on.
+    It says so once. It would go the old way, and the new code could not carry that on.
     """
     await deploy(shared, OLD)
     arena = await deploy(shared, OLD, NEW)
@@ -262,3 +261,4 @@ async def test_V09_an_older_worker_leaves_a_younger_run(shared: Shared) -> None:
     await deploy(shared, OLD, NEW)
     assert await handle.result(timeout=90) == NEW_PATH
     assert arena.log.ended(handle.id) == NEW_EFFECTS
+    assert lines_about(arena, repr(handle.id)).count("waits for a worker") == 1

@@ -292,9 +292,10 @@ class Host(Protocol):
         ...
 
     def parked(self, why: str) -> None:
-        """Take note that the run cannot go on under this code; core has logged `why`.
+        """Take note that the run cannot go on under this code; core then logs `why`.
 
-        The driver then waits until it is cancelled; the run's status stays `running`.
+        The driver waits until it is cancelled; the run's status stays `running`. A host that is
+        tried again and again raises instead, and logs `why` itself, once.
         """
         ...
 

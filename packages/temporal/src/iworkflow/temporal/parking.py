@@ -84,11 +84,18 @@ class Ledger:
         self._dispatches: WeakValueDictionary[str, Asked] = WeakValueDictionary()
         self._instances: dict[str, WorkflowInstance] = {}
         self._patches: dict[str, set[str]] = {}
+        self._told: set[tuple[str, str]] = set()
 
     def open(self, workflow_id: str, run_id: str) -> Asked:
         """Begin a dispatch; it is known for as long as somebody holds what this returns."""
         asked = self._dispatches[run_id] = Asked(workflow_id, run_id)
         return asked
+
+    def is_news(self, run_id: str, why: str) -> bool:
+        """Take note of why a run waits; whether this worker did not know it yet."""
+        known = (run_id, why) in self._told
+        self._told.add((run_id, why))
+        return not known
 
     def entered(self, run_id: str, instance: WorkflowInstance, patches: Iterable[str]) -> None:
         """Take note of a workflow that is in memory, and of patches that its history names."""

@@ -95,7 +95,7 @@ def _outcome(
 
 async def _stay_parked(host: Host, parked: Parked) -> NoReturn:
     why = f"flow {host.info.workflow_id!r} {parked}"
-    log.error(why)
     host.parked(why)
+    log.error(why)
     await asyncio.get_running_loop().create_future()
     raise AssertionError("a parked run was woken")
