@@ -114,6 +114,29 @@ async def removed_branch(ctx: Context) -> list[str]:
     return [first, await ctx.step("third", "k", result_type=str)]
 
 
+async def logs(ctx: Context) -> list[str]:
+    """Log a line before, between and after the steps: the old code of one flow."""
+    ctx.log.warning("line one of %s", ctx.workflow_id)
+    first = await ctx.step("first", "k", result_type=str)
+    ctx.log.warning("line two of %s", ctx.workflow_id)
+    second = await ctx.step("second", "k", result_type=str)
+    third = await ctx.step("third", "k", result_type=str)
+    ctx.log.warning("line three of %s", ctx.workflow_id)
+    return [first, second, third]
+
+
+async def logged(ctx: Context) -> list[str]:
+    """The second step of these has another name, and there is one more line ahead of it."""
+    ctx.log.warning("line one of %s", ctx.workflow_id)
+    first = await ctx.step("first", "k", result_type=str)
+    ctx.log.warning("line two of %s", ctx.workflow_id)
+    ctx.log.warning("line new of %s", ctx.workflow_id)
+    second = await ctx.step("second_v2", "k", result_type=str)
+    third = await ctx.step("third", "k", result_type=str)
+    ctx.log.warning("line three of %s", ctx.workflow_id)
+    return [first, second, third]
+
+
 async def fits(ctx: Context) -> list[str]:
     """Run steps that no change has touched."""
     return await line(ctx)
@@ -145,12 +168,13 @@ before = AppDefinition(
     app="parked",
     flows={
         "fits": fits,
+        "logged": logs,
         **{flow.__name__: fork if flow in _FORKS else line for flow in _CHANGED},
     },
     activities=_STEPS,
 )
 after = AppDefinition(
     app="parked",
-    flows={"fits": fits, **{flow.__name__: flow for flow in _CHANGED}},
+    flows={"fits": fits, "logged": logged, **{flow.__name__: flow for flow in _CHANGED}},
     activities=_STEPS,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,15 @@ async def poke(handle: Handle[Any]) -> None:
 async def parked(arena: Arena, run: str, why: str) -> None:
     """Wait until a worker says that the run is parked, and why: a pattern."""
     await until(lambda: lines_about(arena, run), f"{run} is parked")
+    said_once(arena, run, why)
+
+
+def said_once(arena: Arena, run: str, why: str) -> None:
+    """Check that a worker said why the run is parked: the pattern in full, and no text twice."""
     pattern = rf"flow {run!r} parked at operation {why}; {re.escape(REMEDY)}"
-    assert re.fullmatch(pattern, lines_about(arena, run)[0])
+    lines = lines_about(arena, run)
+    assert all(re.fullmatch(pattern, line) for line in lines)
+    assert len(lines) == len(set(lines))
 
 
 async def changed(shared: Shared, prefix: str, changes: dict[str, str], *, killed: bool) -> None:
@@ -84,6 +92,8 @@ async def changed(shared: Shared, prefix: str, changes: dict[str, str], *, kille
     for flow, why in changes.items():
         await poke(handles[flow])
         await parked(arena, f"{prefix}-{flow}", why)
+    for handle in handles.values():
+        await poke(handle)
     young = await arena.client.start(target("fits"), id=f"{prefix}-young")
     for handle in (other, young):
         arena.let_go(f"{handle.id}.all")
@@ -99,6 +109,7 @@ async def changed(shared: Shared, prefix: str, changes: dict[str, str], *, kille
     for handle in handles.values():
         arena.let_go(f"{handle.id}.all")
         assert await handle.result(timeout=30) == tokens(arena, handle.id)
+        said_once(arena, handle.id, changes[handle.id.removeprefix(f"{prefix}-")])
 
 
 async def test_D06_a_step_is_renamed(shared: Shared) -> None:
@@ -133,6 +144,42 @@ async def test_D08_a_step_is_removed(shared: Shared) -> None:
         "(asks for 'third'|waits for step 'first')",
     }
     await changed(shared, "d08", changes, killed=True)
+
+
+async def test_T07_a_parked_run_repeats_no_line(shared: Shared) -> None:
+    """Parked, poked, killed, parked again and put right: each line of the flow is logged once.
+
+    That it is parked is told once by each worker that comes to it.
+    """
+    arena, run = await deploy(shared, BEFORE), "t07-parked"
+    handle = await begin(arena, "logged", run)
+    for count in (1, 2):
+        await deploy(shared, AFTER)
+        for _ in range(3):
+            await poke(handle)
+        await until(partial(said, arena, run, count), "it is parked")
+        await passes_by(arena, f"{run}-other-{count}")
+        assert len(lines_about(arena, run)) == count
+        await shared.kill(AFTER)
+    await deploy(shared, BEFORE)
+    arena.let_go(f"{run}.all")
+    assert await handle.result(timeout=30) == tokens(arena, run)
+    assert len(set(lines_about(arena, run))) == 1
+    printed = arena.printed()
+    lines = ("one", "two", "three", "new")
+    assert [printed.count(f"line {line} of {run}") for line in lines] == [1, 1, 1, 0]
+
+
+def said(arena: Arena, run: str, count: int) -> bool:
+    """Tell whether it was said so often that the run is parked."""
+    return len(lines_about(arena, run)) >= count
+
+
+async def passes_by(arena: Arena, run: str) -> None:
+    """Let another run go to its end meanwhile."""
+    arena.let_go(f"{run}.all")
+    handle = await arena.client.start(target("fits"), id=run)
+    assert await handle.result(timeout=30) == tokens(arena, run)
 
 
 async def test_D06_a_parked_run_can_be_terminated(shared: Shared) -> None:
