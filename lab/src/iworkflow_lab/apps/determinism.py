@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Any
 
 from iworkflow.core import AppDefinition, Context, FlowError, non_retryable
 from iworkflow_lab.gates import begin, end, free, held, let_go
@@ -78,8 +81,24 @@ async def fan_out(ctx: Context, width: int) -> list[str]:
 
 async def first_completed(ctx: Context, keys: list[str]) -> Trace:
     """Take one step after the other as they complete, and tell the order so far as state."""
+    return await _in_turn(ctx, {asyncio.create_task(ctx.step(work, key)) for key in keys})
+
+
+async def first_or_nobody(ctx: Context, keys: list[str]) -> Trace:
+    """Do the same with steps and a wait for a message that nobody sends."""
+    steps = {asyncio.create_task(ctx.step(work, key)) for key in keys}
+    order = await _in_turn(ctx, {asyncio.create_task(_nobody(ctx)), *steps})
+    return [await ctx.step(quick, f"{n} {key}") for n, key in enumerate(order)]
+
+
+async def _nobody(ctx: Context) -> str:
+    """Look for a message that nobody sends."""
+    message = await ctx.recv("nothing", 0.01, result_type=str)
+    return "nobody" if message is None else message
+
+
+async def _in_turn(ctx: Context, pending: set[asyncio.Task[str]]) -> Trace:
     order: Trace = []
-    pending = {asyncio.create_task(ctx.step(work, key)) for key in keys}
     while pending:
         done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
         order.extend([task.result() for task in done])
@@ -101,13 +120,17 @@ async def too_late(ctx: Context) -> Trace:
 
 
 async def chains(ctx: Context, width: int, length: int) -> list[Trace]:
-    """Run chains of one and the same step side by side; every chain starts alike."""
+    """Run chains of one and the same step side by side; every chain starts alike.
+
+    Now and then a chain looks for a message that nobody sends.
+    """
 
     async def chain(index: int) -> Trace:
         links = ["seed"]
         for _ in range(length):
             links.append(await ctx.step(token, links[-1]))
             if len(links) % 2:
+                await _nobody(ctx)
                 await ctx.set_state(f"chain-{index}", list(links))
         return links
 
@@ -153,9 +176,13 @@ async def _queue_and_event(ctx: Context, told: _Told) -> None:
 
 
 async def _wait_in_rounds(ctx: Context, told: _Told) -> None:
-    """Wait for the first of five, and begin a step for each that the set yields."""
-    keys = [f"round-{n}" for n in range(5)]
-    pending = {asyncio.create_task(ctx.step(token, key)) for key in keys}
+    """Wait for the first of six, and begin a step for each that the set yields."""
+
+    async def last() -> str:
+        return await ctx.step(token, f"round-5 {await _nobody(ctx)}")
+
+    pending = {asyncio.create_task(ctx.step(token, f"round-{n}")) for n in range(5)}
+    pending.add(asyncio.create_task(last()))
     begun: list[asyncio.Task[str]] = []
     while pending:
         done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -189,6 +216,29 @@ async def _abort(ctx: Context, told: _Told) -> None:
         await told(f"aborted by {len(errors.exceptions)}")
 
 
+async def sets(ctx: Context, width: int) -> Trace:
+    """Iterate over a set of tasks that are done; abort a group of as many, with clean-ups."""
+    tasks = [asyncio.create_task(ctx.step(quick, str(n))) for n in range(width)]
+    done, _ = await asyncio.wait(tasks)
+    trace = await asyncio.gather(*(ctx.step(quick, f"done {task.result()}") for task in done))
+    await ctx.set_state("trace", trace)
+    await ctx.step(work, "between")
+
+    async def branch(n: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            trace.append(await ctx.step(quick, f"left {n}"))
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0.1), asyncio.TaskGroup() as group:
+            for n in range(width):
+                group.create_task(branch(n))
+    await ctx.set_state("trace", trace)
+    await ctx.step(work, "after")
+    return trace
+
+
 async def lost_state(ctx: Context, rounds: int) -> str:
     """Lose a state in a race, set another, and so on; then wait.
 
@@ -208,20 +258,26 @@ async def lost_state(ctx: Context, rounds: int) -> str:
 
 
 async def leftovers(ctx: Context) -> str:
-    """Wait in a step, inside everything that would run further steps when it is left."""
+    """Wait in a step, inside everything that would run further steps when it is left.
+
+    Each clean-up first ends what else it sees on its loop: in a foreign one, others would notice.
+    """
 
     async def one() -> AsyncIterator[int]:
         try:
             yield 1
         finally:
+            _end_others()
             await ctx.step(quick, "generator left")
 
     async def aside() -> None:
         try:
             await ctx.sleep(3600)
         finally:
+            _end_others(main)
             await ctx.step(quick, "task left")
 
+    main = asyncio.current_task()
     await ctx.step(quick, "first")
     task = asyncio.create_task(aside())
     try:
@@ -229,14 +285,23 @@ async def leftovers(ctx: Context) -> str:
             await ctx.step(work, "inside")
         return "left"
     finally:
+        _end_others()
         await ctx.step(quick, "flow left")
-        task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
 
+def _end_others(*spared: asyncio.Task[Any] | None) -> None:
+    for task in asyncio.all_tasks() - {asyncio.current_task(), *spared}:
+        task.cancel()
+
+
 async def bystander(ctx: Context, keys: list[str]) -> list[str]:
-    """Run steps one after the other, next to others' ends."""
-    return [await ctx.step(work, key) for key in keys]
+    """Run steps one after the other, next to others' ends, and collect what they left."""
+    done: list[str] = []
+    for key in keys:
+        done.append(await ctx.step(work, key))
+        gc.collect()
+    return done
 
 
 app = AppDefinition(
@@ -246,9 +311,11 @@ app = AppDefinition(
         one_fails,
         fan_out,
         first_completed,
+        first_or_nobody,
         too_late,
         chains,
         crossing,
+        sets,
         lost_state,
         leftovers,
         bystander,

@@ -83,6 +83,27 @@ async def test_D04_first_completed_keeps_its_order(arena: Arena) -> None:
     assert arena.log.ended("d04") == {("work", key): 1 for key in keys}
 
 
+async def test_D04_a_vain_wait_keeps_its_place(arena: Arena) -> None:
+    """A wait that timed out before steps ended is over before them in the replay, too."""
+    worker = await arena.worker(APP)
+    keys = ["a", "b", "c", "d"]
+    handle = await arena.client.start(target("first_or_nobody"), keys, id="d04")
+    await shows(handle, "order", ["nobody"])
+    await held(arena, "d04", *keys)
+    await ended(arena, "d04", "c")
+    await shows(handle, "order", ["nobody", "c"])
+    moment = await kill(arena, worker, "d04")
+    assert moment.in_flight == 3
+    await arena.worker(APP)
+    for key in ("a", "d", "b"):
+        await held(arena, "d04", key)
+        await ended(arena, "d04", key)
+    told = [f"{n} {key}" for n, key in enumerate(["nobody", "c", "a", "d", "b"])]
+    assert await handle.result(timeout=20) == told
+    steps = [("work", key) for key in keys] + [("quick", line) for line in told]
+    assert arena.log.ended("d04") == dict.fromkeys(steps, 1)
+
+
 async def test_D05_a_late_result_is_ignored(arena: Arena) -> None:
     """A step that ends after its timeout in the flow changes nothing, nor does a KILL."""
     worker = await arena.worker(APP)
@@ -180,12 +201,37 @@ def check_crossing(arena: Arena, run: str, trace: list[str]) -> None:
     had = [executed[token].key for _, _, token in told("had", 1)]
     assert sorted(had) == sorted(f"{who}/{item}" for who, item in taken)
     won = [token for _, token in told("won", 0)]
-    assert sorted(executed[token].key for token in won) == [f"round-{n}" for n in range(5)]
+    rounds = [*(f"round-{n}" for n in range(5)), "round-5 nobody"]
+    assert sorted(executed[token].key for token in won) == rounds
     prizes = [executed[token].key for _, token in told("prize", 0)]
     assert sorted(prizes) == sorted(f"prize/{token}" for token in won)
     left = [executed[token].key for _, _, token in told("left", 1)]
     assert sorted(left) == ["leaving/p", "leaving/q", "leaving/r"]
     assert trace[-1] == "aborted by 1"
+
+
+async def test_D11_sets_keep_their_order(arena: Arena) -> None:
+    """What iterates over `wait`'s set, and the abort of a group, goes the same way again."""
+    worker = await arena.worker(APP)
+    handle = await arena.client.start(target("sets"), MANY, id="d11")
+    before: list[str] = []
+    for key in ("between", "after"):
+        await held(arena, "d11", key)
+        before = await handle.query("trace", result_type=list[str]) or []
+        await kill(arena, worker, "d11")
+        worker = await arena.worker(APP)
+        await held(arena, "d11", key)
+        arena.let_go(f"d11.{key}")
+    assert await handle.result(timeout=20) == before
+    told = [f"{verb} {n}" for verb in ("done", "left") for n in range(MANY)]
+    assert sorted(before) == sorted(told)
+    quick = [("quick", key) for key in [*map(str, range(MANY)), *told]]
+    once = [*quick, ("work", "between"), ("work", "after")]
+    assert arena.log.ended("d11") == dict.fromkeys(once, 1)
+
+
+MANY = 40
+"""So many tasks that two sets of them hardly ever iterate alike by chance."""
 
 
 async def beside(arena: Arena) -> tuple[Worker, Handle[object], Handle[object]]:
