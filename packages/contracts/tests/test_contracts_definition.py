@@ -93,7 +93,8 @@ def faults(**changes: Any) -> list[str]:
 
 def test_a_sound_contract_is_accepted() -> None:
     """What is checked below is right in the definition that the checks begin from."""
-    contract = define(signals={"go": Message("do it", int)}, queries={"status": Message("", str)})
+    go = Message[int]("do it", int)
+    contract = define(signals={"go": go}, queries={"status": Message("", str)})
     assert repr(contract) == "<WorkflowContract 'onboarding' of 'iprofile'>"
     assert contract.signals["go"].name == "go"
     assert contract.signals["go"].contract == "onboarding"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ class Message(Generic[T]):
     """The topic or the key; a contract fills it in."""
     contract: str = field(default="", kw_only=True)
     """The contract that it belongs to."""
+
+    if not TYPE_CHECKING:
+        # `Message[str](...)` fails before Python 3.13 with that of Generic.
+        __class_getitem__ = classmethod(GenericAlias)
 
 
 def is_message(value: object) -> TypeGuard[Message[Any]]:
