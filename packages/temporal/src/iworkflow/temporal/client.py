@@ -265,6 +265,7 @@ class Link:
         found = [
             runs.description_of(await self._raw(run.id) if runs.is_unclear(run) else run)
             async for run in self.client.list_workflows(runs.query_of(filter))
+            if run.id.startswith(filter.id_prefix or "")
         ]
         fitting = (run for run in found if filter.status in (None, run.status))
         return heapq.nlargest(filter.limit, fitting, key=lambda run: (run.started_at, run.id))

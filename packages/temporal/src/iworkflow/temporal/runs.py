@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
@@ -71,10 +72,15 @@ def is_unclear(run: WorkflowExecution) -> bool:
 
 
 def query_of(filter: FlowFilter) -> str:
-    """Write the filter in the language of Temporal's visibility."""
+    """Write the filter in the language of Temporal's visibility.
+
+    It may let other prefixes pass: a server looks past upper case, or misreads a quote or a
+    backslash in a prefix. Only what stands before those is asked for.
+    """
     parts: list[str] = []
-    if filter.id_prefix:
-        parts.append(f"WorkflowId STARTS_WITH {_quoted(filter.id_prefix)}")
+    prefix = re.split(r'[\\"]', filter.id_prefix or "")[0]
+    if prefix:
+        parts.append(f"WorkflowId STARTS_WITH {_quoted(prefix)}")
     if filter.app is not None:
         parts.append(f"TaskQueue = {_quoted(filter.app)}")
     if filter.flow is not None:
