@@ -8,11 +8,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from iworkflow.core import Handle, Target
-from iworkflow_lab.engines.base import Arena
+from iworkflow.core import Target
 from iworkflow_lab.suite.shared import Shared
 from iworkflow_lab.suite.waits import ended, held
-from iworkflow_lab.until import until
 
 APP = "iworkflow_lab.apps.clocks:app"
 SLEPT = {("clock", "before"): 1, ("clock", "after"): 1}
@@ -33,53 +31,6 @@ async def test_T01_a_sleep_of_one_second(shared: Shared) -> None:
     assert 1 - EARLY <= last - first <= end - begin + EARLY
     assert end - begin < 3
     assert arena.log.ended("t01") == SLEPT
-
-
-async def asleep(arena: Arena, run: str, seconds: float) -> tuple[Handle[Any], float]:
-    """Start a sleeping run; return once it sleeps, with the time before which it began to."""
-    handle = await arena.client.start(target("sleeps"), seconds, id=run)
-    await until(lambda: arena.log.ended(run)["clock", "before"], "the flow begins")
-    begun = time.time()
-    await until(lambda: time.time() > begun + 1, "the sleep is begun")
-    return handle, begun
-
-
-async def test_T02_a_kill_during_a_sleep(shared: Shared) -> None:
-    """After a KILL in a sleep only the rest is slept: neither longer nor shorter."""
-    arena = await shared.arena_of(APP)
-    handle, _ = await asleep(arena, "t02", LONG)
-    await shared.kill(APP)
-    await shared.arena_of(APP)
-    back = time.time()
-    begin, end, first, last = await handle.result(timeout=LONG + 30)
-    assert back < first + LONG, "the worker was not back in time; the test says nothing"
-    assert end - begin >= LONG - EARLY
-    assert last - first >= LONG - EARLY
-    assert end - first < LONG + 3
-    assert arena.log.ended("t02") == SLEPT
-
-
-LONG = 15.0
-"""Seconds of a sleep that is longer than a worker takes to come back."""
-
-
-async def test_T03_down_past_the_end_of_a_sleep(shared: Shared) -> None:
-    """A sleep whose end passed while nothing ran is over at once when a worker is back."""
-    arena = await shared.arena_of(APP)
-    handle, begun = await asleep(arena, "t03", SHORT)
-    await shared.kill(APP)
-    assert time.time() < begun + SHORT, "the worker was not dead in time; the test says nothing"
-    await until(lambda: time.time() > begun + SHORT + 0.5, "the sleep's end passes")
-    await shared.arena_of(APP)
-    back = time.time()
-    begin, end, *_ = await handle.result(timeout=20)
-    assert begin <= begun
-    assert end - back < SHORT
-    assert arena.log.ended("t03") == SLEPT
-
-
-SHORT = 4.0
-"""Seconds of a sleep that ends while no worker lives; a worker takes over in less."""
 
 
 async def test_T04_no_sleep_and_less(shared: Shared) -> None:

@@ -261,3 +261,4 @@ async def test_V09_an_older_worker_leaves_a_younger_run(shared: Shared) -> None:
     await deploy(shared, OLD, NEW)
     assert await handle.result(timeout=90) == NEW_PATH
     assert arena.log.ended(handle.id) == NEW_EFFECTS
+    assert lines_about(arena, repr(handle.id)).count("waits for a worker") == 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from temporalio import workflow
@@ -58,10 +58,10 @@ class HostedFlows:
             )
             asked.ended = True
         except ParkedError as why:
-            self._tell(log.error, info, str(why))
+            self.ledger.news.tell(log.error, info.run_id, str(why))
             raise
         except Misplaced as why:
-            self._tell(log.warning, info, str(why))
+            self.ledger.news.tell(log.warning, info.run_id, str(why))
             raise
         except DeadlinePassed:
             # The server ends the run; until it has, nothing may be recorded.
@@ -83,11 +83,6 @@ class HostedFlows:
         """Answer the last value of a key: `iwf.state` with the key, or the key as the query."""
         key = _values(args)[0] if name == STATE else name
         return None if self._host is None else self._host.state.get(key)
-
-    def _tell(self, say: Callable[[str], None], info: RunInfo, why: str) -> None:
-        """Log why a run waits: once, though Temporal tries it again and again."""
-        if self.ledger.is_news(info.run_id, why):
-            say(why)
 
     def _explain(self, error: BaseException) -> BaseException:
         return sandbox.explained(error, {flow.fn.__module__ for flow in self.app.flows.values()})

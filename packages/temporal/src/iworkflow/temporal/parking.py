@@ -26,6 +26,7 @@ from temporalio.bridge.proto.workflow_completion import WorkflowActivationComple
 from temporalio.client import Client
 from temporalio.worker import WorkflowInstance
 
+from iworkflow.core.flow.news import News
 from iworkflow.core.flow.parking import REMEDY, left_over, mismatch
 from iworkflow.core.port import Completion, Operation, Outcome, Receive, Record, SendSignal
 from iworkflow.temporal.messages import topic_of
@@ -81,21 +82,15 @@ class Ledger:
 
     def __init__(self) -> None:
         self.found: Callable[[Asked, str], object] = _ignore
+        self.news = News()
         self._dispatches: WeakValueDictionary[str, Asked] = WeakValueDictionary()
         self._instances: dict[str, WorkflowInstance] = {}
         self._patches: dict[str, set[str]] = {}
-        self._told: set[tuple[str, str]] = set()
 
     def open(self, workflow_id: str, run_id: str) -> Asked:
         """Begin a dispatch; it is known for as long as somebody holds what this returns."""
         asked = self._dispatches[run_id] = Asked(workflow_id, run_id)
         return asked
-
-    def is_news(self, run_id: str, why: str) -> bool:
-        """Take note of why a run waits; whether this worker did not know it yet."""
-        known = (run_id, why) in self._told
-        self._told.add((run_id, why))
-        return not known
 
     def entered(self, run_id: str, instance: WorkflowInstance, patches: Iterable[str]) -> None:
         """Take note of a workflow that is in memory, and of patches that its history names."""
@@ -166,7 +161,7 @@ class Reporter:
     def __init__(self, client: Client, loop: asyncio.AbstractEventLoop) -> None:
         self._client = client
         self._loop = loop
-        self._told: set[tuple[str, str]] = set()
+        self._news = News()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def found(self, asked: Asked, message: str) -> None:
@@ -190,9 +185,8 @@ class Reporter:
         why = await self._why(asked, certain=bool(message))
         if why is None and message:
             why = f"parked: {message}; {REMEDY}"
-        if why is not None and (asked.run_id, why) not in self._told:
-            self._told.add((asked.run_id, why))
-            log.error("flow %r %s", asked.workflow_id, why)
+        if why is not None:
+            self._news.tell(log.error, asked.run_id, f"flow {asked.workflow_id!r} {why}")
 
     async def _why(self, asked: Asked, *, certain: bool) -> str | None:
         handle = self._client.get_workflow_handle(asked.workflow_id, run_id=asked.run_id)

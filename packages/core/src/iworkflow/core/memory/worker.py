@@ -9,6 +9,7 @@ from iworkflow.core.checks import check_limit
 from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD
 from iworkflow.core.definition import AppDefinition
 from iworkflow.core.flow.driver import DeadlinePassed, drive
+from iworkflow.core.flow.news import News
 from iworkflow.core.flow.placement import Misplaced, check_placed
 from iworkflow.core.memory.clock import StoreClock, VirtualClock
 from iworkflow.core.memory.host import MemoryBook, MemoryHost, Stage
@@ -48,7 +49,7 @@ class MemoryWorker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._served: dict[str, tuple[MemoryHost, asyncio.Task[None]]] = {}
         self._owned: dict[str, Run] = {}
-        self._told: set[str] = set()
+        self._news = News()
         self._began = 0
         self._broken: asyncio.Future[BaseException] | None = None
 
@@ -112,7 +113,7 @@ class MemoryWorker:
         try:
             check_placed(self._app, run.info(self._began))
         except Misplaced as why:
-            self._tell(run, str(why))
+            self._news.tell(log.warning, run.id, str(why))
             return False
         if run.patches is None:
             run.patches = frozenset(self._app.patches)
@@ -129,11 +130,6 @@ class MemoryWorker:
             host, task = self._served[run.id]
             host.drop()
             task.cancel()
-
-    def _tell(self, run: Run, why: str) -> None:
-        if run.id not in self._told:
-            self._told.add(run.id)
-            log.warning(why)
 
     def _dispatch(self, run: Run) -> None:
         assert self._loop is not None
