@@ -88,7 +88,8 @@ async def first_or_nobody(ctx: Context, keys: list[str]) -> Trace:
     """Do the same with steps and a wait for a message that nobody sends."""
     steps = {asyncio.create_task(ctx.step(work, key)) for key in keys}
     order = await _in_turn(ctx, {asyncio.create_task(_nobody(ctx)), *steps})
-    return [await ctx.step(quick, f"{n} {key}") for n, key in enumerate(order)]
+    places = [f"{n} {key}" for n, key in enumerate(order)]
+    return [await ctx.step(quick, place) for place in places]
 
 
 async def _nobody(ctx: Context) -> str:
@@ -181,7 +182,8 @@ async def _wait_in_rounds(ctx: Context, told: _Told) -> None:
     async def last() -> str:
         return await ctx.step(token, f"round-5 {await _nobody(ctx)}")
 
-    pending = {asyncio.create_task(ctx.step(token, f"round-{n}")) for n in range(5)}
+    keys = [f"round-{n}" for n in range(5)]
+    pending = {asyncio.create_task(ctx.step(token, key)) for key in keys}
     pending.add(asyncio.create_task(last()))
     begun: list[asyncio.Task[str]] = []
     while pending:
