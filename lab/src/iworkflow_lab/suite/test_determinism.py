@@ -95,10 +95,13 @@ async def test_D04_a_vain_wait_keeps_its_place(arena: Arena) -> None:
     moment = await kill(arena, worker, "d04")
     assert moment.in_flight == 3
     await arena.worker(APP)
+    order = ["nobody", "c"]
     for key in ("a", "d", "b"):
         await held(arena, "d04", key)
         await ended(arena, "d04", key)
-    told = [f"{n} {key}" for n, key in enumerate(["nobody", "c", "a", "d", "b"])]
+        order.append(key)
+        await shows(handle, "order", order)
+    told = [f"{n} {key}" for n, key in enumerate(order)]
     assert await handle.result(timeout=20) == told
     steps = [("work", key) for key in keys] + [("quick", line) for line in told]
     assert arena.log.ended("d04") == dict.fromkeys(steps, 1)
