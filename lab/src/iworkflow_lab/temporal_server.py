@@ -7,20 +7,28 @@ failed or was killed. A server that is started again on the same file goes on wh
 from __future__ import annotations
 
 import asyncio
+import random
 import signal
 import socket
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from iworkflow.temporal import dev
 
 
 def free_port() -> int:
-    """Return a port on which nothing listens now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port on which nothing listens now.
+
+    None of those that a system gives to outgoing connections: one of these could take the port
+    before the server does, or while it is restarted.
+    """
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 async def hold(port: int, file: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -26,10 +28,12 @@ _count = itertools.count()
 
 
 def free_port() -> int:
-    """A port of this host that nobody listens at."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    """A port of this host that nobody listens at, and no outgoing connection is given."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as taken, contextlib.suppress(OSError):
+            taken.bind(("127.0.0.1", port))
+            return port
 
 
 @pytest.fixture(scope="session")
