@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -178,3 +180,11 @@ async def test_a_result_waits_for_its_server(
         await runtime.stop(0)
         await client.close()
     assert effects() == ["first", "begin-it", "end-it"]
+
+
+async def test_a_client_that_ends(server: str) -> None:
+    """Eighty short lives of clients, eight at once: each process ends with code 0."""
+    line = [sys.executable, str(Path(__file__).with_name("short_lives.py")), server, "80"]
+    process = await asyncio.create_subprocess_exec(*line, stdout=asyncio.subprocess.PIPE)
+    told, _ = await process.communicate()
+    assert json.loads(told) == {"0": 80}

@@ -17,7 +17,7 @@ from temporalio.service import TLSConfig
 
 from iworkflow.core.checks import check_limit
 from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD
-from iworkflow.temporal import access, errors
+from iworkflow.temporal import access, errors, exiting
 from iworkflow.temporal.payloads import JsonPayloads
 
 logger = logging.getLogger("iworkflow.temporal")
@@ -82,6 +82,7 @@ async def connect(settings: Settings) -> Client:
         ConnectionError: the server cannot be reached, or refuses.
         ValueError: Temporal's own configuration is not valid.
     """
+    exiting.await_core()
     client = await _connected(settings)
     await access.check(client)
     address = client.service_client.config.target_host
