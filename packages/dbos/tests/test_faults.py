@@ -8,9 +8,17 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from iworkflow.core.client import Handle
-from iworkflow.core.definition import Target
-from iworkflow.dbos import DbosClient
+from iworkflow.core.context import Context
+from iworkflow.core.definition import AppDefinition, Target
+from iworkflow.dbos import DbosClient, DbosRuntime
+
+
+async def known(ctx: Context) -> str:
+    return "known"
+
 
 Effects = Callable[[], list[str]]
 Spawn = Callable[..., Awaitable[Any]]
@@ -141,3 +149,26 @@ async def test_what_was_begun_goes_on_where_it_was(
     assert "attempt 1" not in second.lines
     names = [[text.split("-")[0] for text in chain] for chain in branches]
     assert names == [[f"{name}{i}" for i in range(8)] for name in "abc"]
+
+
+async def test_a_run_is_given_to_the_worker_that_knows_it(
+    postgres: str,
+    app_name: str,
+    client: DbosClient,
+    spawn: Spawn,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Who cannot run them gives runs back after 2, 4 and 8 s, and does not take them again first.
+
+    Each is told of once.
+    """
+    narrow = AppDefinition(app_name, flows=[known])
+    async with DbosRuntime(postgres).running(narrow):
+        start, born = client.start, Target(app_name, "born")
+        handles = [await start(born, id=f"{app_name}-{n}") for n in range(8)]
+        await until(lambda: caplog.text.count("waits for a worker") == 8)
+        begun = time.monotonic()
+        await spawn()
+        assert [await handle.result(timeout=30) for handle in handles] == [True] * 8
+        assert time.monotonic() - begun < 10
+    assert caplog.text.count("waits for a worker") == 8

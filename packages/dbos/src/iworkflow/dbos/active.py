@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iworkflow.core.definition import AppDefinition
+from iworkflow.core.flow.news import News
 from iworkflow.core.flow.placement import unknown_flow
 from iworkflow.dbos.client import Link
 from iworkflow.dbos.errors import FailedFlowError
@@ -88,6 +89,7 @@ class Active:
     """All dispatches of this process, watched from `start` to `stop`."""
 
     def __init__(self, link: Link, app: AppDefinition, executor_id: str) -> None:
+        self.news = News()
         self._link = link
         self._app = app
         self._executor_id = executor_id
@@ -202,7 +204,8 @@ class Active:
             workflow_id = row["workflow_uuid"]
             if workflow_id not in self._returns.due:
                 self._returns.plan(workflow_id, begun=False)
-                log.warning(unknown_flow(self._app, row["name"], workflow_id))
+                why = unknown_flow(self._app, row["name"], workflow_id)
+                self.news.tell(log.warning, workflow_id, why)
 
     async def _find_not_begun(self) -> None:
         """Plan to give back what DBOS claimed and does not know: its connection was cut just then.
@@ -228,7 +231,8 @@ class Active:
         app, begun = self._app.app, workflow_id in self._returns.begun
         await self._link.database.execute(_GIVE_BACK, workflow_id, self._executor_id, app, begun)
         self._returns.begun.discard(workflow_id)
-        self._link.wakeups.announce(queued(app))
+        # Woken first, this process would take again and again what it cannot run.
+        self._link.wakeups.announce_to_others(queued(app))
 
     async def tidy(self) -> None:
         """Leave no rows of ended runs behind."""

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 from iworkflow.dbos.database import Database
 from iworkflow.dbos.notifier import CHANNEL, Notifier, ended
@@ -21,6 +22,7 @@ from iworkflow.dbos.runs import FINISHED
 logger = logging.getLogger("iworkflow.dbos")
 
 DBOS_CHANNEL = "dbos_notifications_channel"
+_OTHERS = "others-than:"
 _RECONNECT = 0.5
 _ALIVE = 5.0
 
@@ -45,6 +47,7 @@ class Wakeups:
 
     def __init__(self, database: Database, *, interval: float) -> None:
         self.notifier = Notifier(database)
+        self._others = f"{_OTHERS}{uuid4().hex}:"
         self._database = database
         self._interval = interval
         self._waiting: dict[str, set[asyncio.Event]] = {}
@@ -73,6 +76,10 @@ class Wakeups:
         """Tell an event to this process and to all others."""
         self.fire(event)
         self.notifier.send(event)
+
+    def announce_to_others(self, event: str) -> None:
+        """Tell an event to all processes but this one."""
+        self.notifier.send(f"{self._others}{event}")
 
     def fire(self, event: str) -> None:
         """Wake whoever waits for an event in this process."""
@@ -143,7 +150,12 @@ class Wakeups:
             connection.terminate()
 
     def _heard(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
-        self.fire(str(payload))
+        event = str(payload)
+        if event.startswith(_OTHERS):
+            if event.startswith(self._others):
+                return
+            event = event.removeprefix(_OTHERS).partition(":")[2]
+        self.fire(event)
 
     def _heard_dbos(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
         self.fire(f"arrived:{payload}")

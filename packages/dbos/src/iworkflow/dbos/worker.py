@@ -17,7 +17,6 @@ from iworkflow.core.checks import check_limit
 from iworkflow.core.codec import DEFAULT_MAX_PAYLOAD
 from iworkflow.core.definition import AppDefinition
 from iworkflow.core.flow.driver import DeadlinePassed, Misplaced, drive
-from iworkflow.core.flow.news import News
 from iworkflow.core.jsonvalue import JsonValue
 from iworkflow.core.port import Outcome
 from iworkflow.core.steps import StepRunner, WallClock
@@ -173,7 +172,6 @@ class _Parts:
         self.listener = QueueListener()
         self.steps = StepRunner(app, clock=WallClock(), max_payload=max_payload)
         self.active = Active(link, app, executor.id)
-        self.news = News()
         self.heart: takeover.Heart | None = None
         self._queued = queued(app.app)
 
@@ -250,7 +248,7 @@ class _Parts:
         except Misplaced as why:
             outcome = None
             self.active.give_back(workflow_id, begun=False)
-            self.news.tell(log.warning, workflow_id, str(why))
+            self.active.news.tell(log.warning, workflow_id, str(why))
         except DeadlinePassed:
             outcome = None
             await self.link.end(workflow_id)
