@@ -64,7 +64,11 @@ async def carried(arena: Arena, kind: str) -> Handle[Any]:
     handle = await arena.client.start(places.target(f"carry_{kind}"), value, id=run)
     if kind not in KEYED:
         await handle.signal("value", value)
-    await until(lambda: arena.log.in_flight(run), f"{run} waits in its gate", seconds=120)
+
+    def waits() -> bool:
+        return any(effect.key == "gate" for effect in arena.log.in_flight(run))
+
+    await until(waits, f"{run} waits in its gate", seconds=120)
     return handle
 
 
