@@ -16,7 +16,6 @@ from iworkflow_lab.engines.base import Arena
 from iworkflow_lab.suite.shared import Shared
 from iworkflow_lab.suite.stepping import APP, lines, target
 from iworkflow_lab.suite.waits import held
-from iworkflow_lab.until import until
 
 PLACES = "iworkflow_lab.apps.kind_places:app"
 
@@ -64,11 +63,7 @@ async def carried(arena: Arena, kind: str) -> Handle[Any]:
     handle = await arena.client.start(places.target(f"carry_{kind}"), value, id=run)
     if kind not in KEYED:
         await handle.signal("value", value)
-
-    def waits() -> bool:
-        return any(effect.key == "gate" for effect in arena.log.in_flight(run))
-
-    await until(waits, f"{run} waits in its gate", seconds=120)
+    await held(arena, run, "gate", seconds=120)
     return handle
 
 

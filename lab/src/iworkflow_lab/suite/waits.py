@@ -9,13 +9,13 @@ from iworkflow_lab.engines.base import Arena
 from iworkflow_lab.until import until
 
 
-async def held(arena: Arena, run: str, *keys: str) -> None:
+async def held(arena: Arena, run: str, *keys: str, seconds: float = 30) -> None:
     """Wait until steps of these keys are in flight."""
 
     def there() -> bool:
         return set(keys) <= {effect.key for effect in arena.log.in_flight(run)}
 
-    await until(there, f"{run} holds {keys}")
+    await until(there, f"{run} holds {keys}", seconds=seconds)
 
 
 async def ended(arena: Arena, run: str, key: str) -> None:
