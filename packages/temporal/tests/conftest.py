@@ -45,11 +45,9 @@ def server() -> Generator[str]:
     )
     try:
         end = time.monotonic() + 30
-        while time.monotonic() < end:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
+        while not asyncio.run(dev.serves(port)):
             assert process.poll() is None, "the server ended"
+            assert time.monotonic() < end, "the server serves nobody"
             time.sleep(0.05)
         yield f"127.0.0.1:{port}"
     finally:

@@ -21,7 +21,7 @@ from temporalio.client import Client as RawClient
 from temporalio.service import TLSConfig
 
 from iworkflow.core import AppDefinition, engine
-from iworkflow.temporal import TemporalClient, TemporalRuntime, access, versions
+from iworkflow.temporal import TemporalClient, TemporalRuntime, access, dev, versions
 from iworkflow.temporal.heart import Pulse
 
 
@@ -208,6 +208,40 @@ async def test_an_api_key_that_is_refused(gate: str) -> None:
     )
     async with TemporalClient(gate, api_key="right", tls=False):
         pass
+
+
+class _Starting(grpc.GenericRpcHandler):
+    """Listen, but refuse as a server that starts: it is not healthy, then knows no namespace."""
+
+    def __init__(self) -> None:
+        self.left = [
+            (grpc.StatusCode.UNAVAILABLE, "Frontend is not healthy yet"),
+            (grpc.StatusCode.NOT_FOUND, "Namespace default is not found."),
+        ]
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        method = handler_call_details.method.rpartition("/")[2]
+
+        async def call(request: bytes, context: grpc.aio.ServicerContext) -> bytes:
+            if len(self.left) == 1 and method == "GetSystemInfo":
+                return b""
+            if self.left:
+                await context.abort(*self.left.pop(0))
+            return b""
+
+        return grpc.unary_unary_rpc_method_handler(call)
+
+
+async def test_a_server_that_starts() -> None:
+    """It listens, is healthy, and knows its namespace, in this order: it serves after the last."""
+    server = grpc.aio.server(handlers=[_Starting()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        assert [await dev.serves(port) for _ in range(3)] == [False, False, True]
+    finally:
+        await server.stop(None)
+    assert not await dev.serves(port)
 
 
 async def test_an_api_key_that_expires(gate: str, monkeypatch: pytest.MonkeyPatch) -> None:

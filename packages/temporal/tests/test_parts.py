@@ -326,6 +326,14 @@ def test_a_run_is_parked_only_if_the_history_says_so() -> None:
             RuntimeError('ConnectError { message: "invalid peer certificate: Expired" }'),
             "(TLS failed: the server's certificate has expired); check TEMPORAL_TLS",
         ),
+        (
+            RuntimeError(
+                "`get_system_info` call error after connection: Status { code: Unavailable, "
+                'message: "Frontend is not healthy yet", metadata: MetadataMap { headers: '
+                '{"content-type": "application/grpc"} }, source: None }'
+            ),
+            '(Frontend is not healthy yet); run "iworkflow dev --temporal"',
+        ),
     ],
 )
 def test_a_server_that_refuses(error: Exception, told: str) -> None:

@@ -10,7 +10,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from temporalio.client import Client
+
+from iworkflow.temporal import access, exiting
+
 PORT = 7233
+_NAMESPACE = "default"
 _START_SECONDS = 30.0
 _STOP_SECONDS = 10.0
 
@@ -93,13 +98,34 @@ async def _check_free(port: int) -> None:
 
 
 async def _until_up(process: asyncio.subprocess.Process, port: int) -> None:
-    async with asyncio.timeout(_START_SECONDS):
-        while not await _answers(port):
-            if process.returncode is not None:
-                raise RuntimeError(
-                    f"Temporal's development server ended with code {process.returncode}"
-                )
-            await asyncio.sleep(0.05)
+    try:
+        async with asyncio.timeout(_START_SECONDS):
+            while not await serves(port):
+                if process.returncode is not None:
+                    raise RuntimeError(
+                        f"Temporal's development server ended with code {process.returncode}"
+                    )
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise RuntimeError(
+            f"Temporal's development server on port {port} did not serve anybody "
+            f"within {_START_SECONDS:g} s"
+        ) from None
+
+
+async def serves(port: int) -> bool:
+    """Tell whether a server on this host answers what clients ask.
+
+    It listens before it does: it still refuses calls, and may not know its namespace.
+    """
+    if not await _answers(port):
+        return False
+    exiting.await_core()
+    try:
+        await access.check(await Client.connect(f"127.0.0.1:{port}", namespace=_NAMESPACE))
+    except (RuntimeError, ConnectionError):
+        return False
+    return True
 
 
 async def _answers(port: int) -> bool:

@@ -191,9 +191,12 @@ def _tls(text: str) -> str:
     return next((told for cause, told in _TLS_CAUSES if cause in text), _last(text))
 
 
+_HEADERS = re.compile(r"MetadataMap \{ headers: \{.*?\} \}")
+
+
 def _last(text: str) -> str:
     """Return the innermost message of an error that the Rust side has nested."""
-    found = re.findall(r'(?:message|error): "([^"]+)"|"([^"]+)"', text)
+    found = re.findall(r'(?:message|error): "([^"]+)"|"([^"]+)"', _HEADERS.sub("", text))
     named = [one or other for one, other in found]
     return named[-1] if named else text.strip()[:300]
 
