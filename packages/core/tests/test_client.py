@@ -292,6 +292,25 @@ async def test_a_bad_id(client: Client, id: Any) -> None:
     assert await client.list() == []
 
 
+async def test_names_that_are_too_long(client: Client) -> None:
+    """At most 255 bytes: the error tells the size, shows the begin, and says what to do."""
+    longest = "\u00e4" * 127 + "x"
+    handle = await client.start(WAIT, id=longest)
+    told = (
+        r"id of a flow must have at most 255 bytes, not 256 \('\u00e4{60}'\.\.\.\); "
+        "shorten it, or take a hash of it"
+    )
+    with pytest.raises(ValueError, match=told):
+        await client.start(WAIT, id="\u00e4" * 128)
+    for call in (
+        handle.signal("x" * 256, 1),
+        handle.signal("t", 1, message_id="x" * 256),
+        handle.query("x" * 256),
+    ):
+        with pytest.raises(ValueError, match="at most 255 bytes, not 256"):
+            await call
+
+
 async def test_bad_names(client: Client) -> None:
     """Topics, keys and message ids must be non-empty text."""
     handle = await client.start(WAIT, id="x")

@@ -203,6 +203,12 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
         "not 'a\\x00'",
     ),
     (
+        {"activities": {"x" * 256: remind}},
+        ValueError,
+        "app 'ioutreach': the name of a step must have at most 255 bytes, not 256 "
+        f"('{'x' * 60}'...); shorten it, or take a hash of it",
+    ),
+    (
         {"activities": {"x": 3}},
         TypeError,
         "app 'ioutreach': step 'x' is not callable: 3",

@@ -25,7 +25,7 @@ from iworkflow_lab.programs.verdicts import check_executions, check_free, check_
 PATIENCE = 90.0
 """Seconds after which a run of a batch will never end; each kill adds some."""
 PER_KILL = 15.0
-SILENCE = 3.0
+SILENCE = 6.0
 _PARKED = re.compile(r"^.*(?:parked at|can never go on|parked:).*$", re.MULTILINE)
 
 
@@ -228,6 +228,6 @@ class Lane:
         handle = self._arena.client.handle(id)
         states = {key: await handle.query(key) for key in expected.states}
         try:
-            return Seen(common(await handle.result(timeout=5)), states)
+            return Seen(common(await handle.result(timeout=60)), states)
         except FlowError as error:
             return Seen(common(error), states)

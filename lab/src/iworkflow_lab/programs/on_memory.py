@@ -92,7 +92,7 @@ def state_sites(node: Node) -> set[int]:
 async def _check_replay(test: FlowTest, seen: dict[str, Any]) -> None:
     host = _Replay(test.store, test.store.runs[RUN], _NoSteps())
     replay = asyncio.ensure_future(drive(host, app))
-    await asyncio.wait([replay], timeout=5)
+    await asyncio.wait([replay], timeout=60)
     if host.parked_why is not None:
         replay.cancel()
         raise Broken(host.parked_why)
