@@ -12,7 +12,9 @@ import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import asyncpg
 import pytest
 
 from iworkflow.dbos import DbosClient, embedded
@@ -43,6 +45,16 @@ async def client(postgres: str) -> AsyncGenerator[DbosClient]:
     """A client on the tests' database."""
     async with DbosClient(postgres) as client:
         yield client
+
+
+@pytest.fixture
+async def connection(postgres: str) -> AsyncGenerator[Any]:
+    """A connection to the tests' database, beside the client's."""
+    connection: Any = await asyncpg.connect(postgres)
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 
 from iworkflow.core.definition import Target
 from iworkflow.core.port import Outcome, Receive
-from iworkflow.dbos import DbosClient
+from iworkflow.dbos import DbosClient, runs
 from iworkflow.dbos.client import Link
 from iworkflow.dbos.errors import LostRunError
 from iworkflow.dbos.messages import Inbox, Owner
@@ -100,3 +100,21 @@ async def test_a_wait_keeps_its_end(link: Link, app_name: str) -> None:
     )
     assert await take(inbox(link, app_name), 5, Receive("other", 60.0)) == Outcome(None)
     assert await take(inbox(link, app_name), 6, Receive("other")) == Outcome({"message": 1})
+
+
+async def test_what_was_taken_before_the_end_counts(link: Link, app_name: str) -> None:
+    """While the run goes on, each message counts; then those that it took; then none."""
+    name = "SELECT message_uuid FROM dbos.notifications WHERE destination_uuid = $1 ORDER BY 1"
+    sent = [row["message_uuid"] for row in await link.database.rows(name, app_name)]
+    await take(inbox(link, app_name), 5, Receive("t"))
+
+    async def counts() -> list[bool]:
+        return [await runs.counts(link.database, app_name, uuid) for uuid in sent]
+
+    assert await counts() == [True, True]
+    await link.end(app_name)
+    assert await counts() == [True, False]
+    await link.database.execute(
+        "DELETE FROM dbos.workflow_status WHERE workflow_uuid = $1", app_name
+    )
+    assert await counts() == [False, False]

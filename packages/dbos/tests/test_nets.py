@@ -33,7 +33,8 @@ async def run_once(postgres: str, app_name: str, client: DbosClient) -> float:
     async with DbosRuntime(postgres).running(app):
         begun = time.monotonic()
         handle = await client.start(app.target(parent), id=f"{app_name}-r")
-        await asyncio.sleep(0)
+        while not await client.list(id_prefix=f"{handle.id}-child"):
+            await asyncio.sleep(0.02)
         await handle.signal("topic", "word")
         assert await handle.result(timeout=30) == [2, "word"]
         return time.monotonic() - begun

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
+from uuid import uuid4
 
-from dbos import DBOSClient, DBOSPortableJSONSerializer, EnqueueOptions
+from dbos import EnqueueOptions, SendMessage
+from iworkflow.core.errors import FlowError
 from iworkflow.core.jsonvalue import JsonValue
 from iworkflow.core.port import (
     FlowDescription,
@@ -20,6 +22,8 @@ from iworkflow.core.port import (
 )
 from iworkflow.dbos import errors, runs, schema
 from iworkflow.dbos.database import Database
+from iworkflow.dbos.gateway import Gateway
+from iworkflow.dbos.gateway import connect as open_gateway
 from iworkflow.dbos.notifier import ended, queued
 from iworkflow.dbos.sending import Keys
 from iworkflow.dbos.settings import Location, Polling, locate
@@ -50,7 +54,7 @@ class DbosClientEngine:
 
     async def start(self, request: StartRequest) -> StartReply:
         """Start the run, unless its id is taken."""
-        return await self._link.start(request, origin=None)
+        return await self._link.start(request, origin=_origin())
 
     async def signal(self, workflow_id: str, message: Message) -> None:
         """Send a message."""
@@ -59,16 +63,16 @@ class DbosClientEngine:
         await link.send(workflow_id, message)
 
     async def signal_with_start(self, request: StartRequest, message: Message) -> StartReply:
-        """Start the run with the message, or send it to the running one.
-
-        The start comes first, then the message: a client that dies in between leaves a run
-        without the message, and the same call made again sends it.
-        """
+        """Start the run with the message, or send it to the running one."""
         link = self._link
-        reply = await link.start(request, origin=None)
+        reply = await link.start_with(request, message, origin=_origin())
         same = (reply.app, reply.flow) == (request.app, request.flow)
-        if same and reply.status is Status.RUNNING:
+        if reply.created or not same or reply.status is not Status.RUNNING:
+            return reply
+        try:
             await link.send(request.id, message)
+        except FlowError:  # it has ended since
+            return await link.reply(request)
         return reply
 
     async def result(self, workflow_id: str) -> Outcome:
@@ -114,46 +118,72 @@ class Link:
         self.database = Database(location)
         self.wakeups = Wakeups(self.database, interval=polling.results)
         self._keys = Keys()
-        self._dbos: DBOSClient | None = None
+        self._gateway: Gateway | None = None
 
     async def open(self) -> None:
-        """Connect.
+        """Connect; a failure or a cancel leaves nothing open.
 
         Raises:
             ConnectionError: the server cannot be reached or refuses the login.
         """
         await self.database.open()
         try:
-            self._dbos = await asyncio.to_thread(_dbos_client, self.location.url)
-        except Exception as error:
+            self._gateway = await open_gateway(self.location)
+        except BaseException as error:
             await self.database.close()
-            raise errors.unreachable(self.location, error) from error
+            if isinstance(error, Exception):
+                raise errors.unreachable(self.location, error) from error
+            raise
 
     async def close(self) -> None:
         """Close the connections."""
         await self.wakeups.close()
         await self.database.close()
-        if self._dbos is not None:
-            await asyncio.to_thread(self._dbos.destroy)
+        if self._gateway is not None:
+            await asyncio.to_thread(self._gateway.destroy)
 
-    async def start(self, request: StartRequest, *, origin: str | None) -> StartReply:
+    async def start(self, request: StartRequest, *, origin: str) -> StartReply:
         """Start the run durably, unless its id is taken.
 
         Args:
             request: the run.
             origin: who starts it; the same start made again counts as the one that created it.
         """
-        try:
-            await self.database.retried(lambda: self._enqueue(request, origin))
-        except Exception as error:
-            if not errors.is_taken(error):
-                raise
-            return await self._taken(request, origin)
-        self.wakeups.announce(queued(request.app))
-        return StartReply(True, request.app, request.flow, Status.RUNNING)
+        return await self._start(
+            request, origin, lambda: self._open.enqueue(_options(request, origin), request.args)
+        )
+
+    async def start_with(
+        self, request: StartRequest, message: Message, *, origin: str
+    ) -> StartReply:
+        """Start the run with a message, both or neither, unless its id is taken."""
+        key = self._key(message)
+        send = SendMessage(request.id, message.value, message.topic, key)
+        await self._keys.in_order(request.id, key)
+        reply = await self._start(
+            request,
+            origin,
+            lambda: self._open.enqueue_with(_options(request, origin), request.args, send),
+        )
+        if reply.created:
+            self._keys.sent(request.id, key)
+        return reply
+
+    async def reply(self, request: StartRequest, *, origin: str | None = None) -> StartReply:
+        """Tell whose run bears the id of a start, and whether the origin is its own.
+
+        Raises:
+            FlowError: there is none.
+        """
+        run = await self.expect(request.id)
+        there = run.description
+        created = origin is not None and run.origin == origin
+        return StartReply(created, there.app, there.flow, there.status)
 
     async def send(self, workflow_id: str, message: Message, *, via: Send | None = None) -> None:
         """Send a message; one id reaches a run once, and the order of sending holds.
+
+        A run may end while the message is on its way: then it counts if the run took it.
 
         Args:
             workflow_id: the run.
@@ -161,12 +191,12 @@ class Link:
             via: what sends it, given destination, value, topic and key; the client by default.
 
         Raises:
-            FlowError: the run is missing.
+            FlowError: the run is missing, or has ended without taking the message.
         """
-        key = self._keys.fresh() if message.id is None else message.id
+        key = self._key(message)
         await self._keys.in_order(workflow_id, key)
         try:
-            send = via or self._send
+            send = via or self._open.send
             await self.database.retried(
                 lambda: send(workflow_id, message.value, message.topic, key)
             )
@@ -175,22 +205,20 @@ class Link:
                 raise errors.not_found(workflow_id) from None
             raise
         self._keys.sent(workflow_id, key)
+        if not await runs.counts(self.database, workflow_id, _uuid(key, workflow_id)):
+            raise errors.finished(workflow_id)
 
     async def was_sent(self, workflow_id: str, message: Message) -> bool:
         """Tell whether a message with the id was sent to the run already."""
-        key = f"{message.id}::{workflow_id}"
-        return await self.database.row(_SENT, key) is not None
+        uuid = _uuid(str(message.id), workflow_id)
+        return await self.database.row(_SENT, uuid) is not None
 
     async def result(self, workflow_id: str) -> Outcome:
         """Wait for the outcome of a run; one past its deadline is ended on the way."""
         with self.wakeups.end_of(workflow_id) as woken:
             while True:
                 woken.clear()
-                run = await runs.read_outcome(self.database, workflow_id)
-                if run is None:
-                    raise errors.not_found(workflow_id)
-                if run.late:
-                    await self.end(workflow_id)
+                run = await self._read(runs.read_outcome, workflow_id)
                 if run.outcome is not None:
                     return run.outcome
                 await self._wait(woken, run)
@@ -201,12 +229,7 @@ class Link:
         Raises:
             FlowError: the run is missing.
         """
-        run = await runs.read(self.database, workflow_id)
-        if run is None:
-            raise errors.not_found(workflow_id)
-        if run.late:
-            await self.end(workflow_id)
-        return run
+        return await self._read(runs.read, workflow_id)
 
     async def expect_running(self, workflow_id: str) -> None:
         """Check that a run is there and not finished.
@@ -220,9 +243,10 @@ class Link:
 
     async def give_reason(self, workflow_id: str, reason: str) -> None:
         """Note why the run is about to be ended."""
+        client = self._open.client
         noted = {runs.REASON: reason.replace("\0", "\ufffd")}  # Postgres takes no NUL
         await self.database.retried(
-            lambda: self._client.update_workflow_attributes_async(workflow_id, noted, merge=True)
+            lambda: client.update_workflow_attributes_async(workflow_id, noted, merge=True)
         )
 
     async def end(self, workflow_id: str) -> None:
@@ -230,9 +254,10 @@ class Link:
 
         DBOS would move the end of a cancelled one to now, and so past its deadline.
         """
+        client = self._open.client
         run = await runs.read(self.database, workflow_id)
         if run is not None and not run.over:
-            await self.database.retried(lambda: self._client.cancel_workflow_async(workflow_id))
+            await self.database.retried(lambda: client.cancel_workflow_async(workflow_id))
         self.wakeups.announce(ended(workflow_id))
 
     async def _wait(self, woken: asyncio.Event, run: runs.Run) -> None:
@@ -243,49 +268,60 @@ class Link:
         except TimeoutError:
             pass
 
-    async def _taken(self, request: StartRequest, origin: str | None) -> StartReply:
-        run = await runs.read(self.database, request.id)
+    async def _start(
+        self, request: StartRequest, origin: str, enqueue: Callable[[], Awaitable[None]]
+    ) -> StartReply:
+        reply = StartReply(True, request.app, request.flow, Status.RUNNING)
+        try:
+            await self.database.retried(enqueue)
+        except Exception as error:
+            if not errors.is_taken(error):
+                raise
+            reply = await self.reply(request, origin=origin)
+        if reply.created:
+            self.wakeups.announce(queued(request.app))
+        return reply
+
+    async def _read(self, read: Read, workflow_id: str) -> runs.Run:
+        """Read a run. One past its deadline is ended and read again: an outcome may come first."""
+        run = await read(self.database, workflow_id)
+        if run is not None and run.late:
+            await self.end(workflow_id)
+            run = await read(self.database, workflow_id)
         if run is None:
-            raise errors.not_found(request.id)
-        if run.late:
-            await self.end(request.id)
-        there = run.description
-        created = origin is not None and run.origin == origin
-        return StartReply(created, there.app, there.flow, there.status)
+            raise errors.not_found(workflow_id)
+        return run
 
-    async def _enqueue(self, request: StartRequest, origin: str | None) -> None:
-        await self._client.enqueue_async(_options(request, origin), *request.args)
-
-    async def _send(self, workflow_id: str, value: JsonValue, topic: str, key: str) -> None:
-        await self._client.send_async(workflow_id, value, topic, key)
+    def _key(self, message: Message) -> str:
+        return self._keys.fresh() if message.id is None else message.id
 
     @property
-    def _client(self) -> DBOSClient:
-        assert self._dbos is not None
-        return self._dbos
+    def _open(self) -> Gateway:
+        assert self._gateway is not None
+        return self._gateway
 
 
 _SENT = "SELECT 1 FROM dbos.notifications WHERE message_uuid = $1"
 
 Send = Callable[[str, JsonValue, str, str], Any]
+Read = Callable[[Database, str], Awaitable[runs.Run | None]]
 
 
-def _dbos_client(url: str) -> DBOSClient:
-    return DBOSClient(
-        system_database_url=url,
-        serializer=DBOSPortableJSONSerializer(),
-        system_database_pool_size=5,
-    )
+def _origin() -> str:
+    return uuid4().hex
 
 
-def _options(request: StartRequest, origin: str | None) -> EnqueueOptions:
-    attributes: dict[str, Any] = {}
+def _uuid(key: str, workflow_id: str) -> str:
+    """Name a message as DBOS does."""
+    return f"{key}::{workflow_id}"
+
+
+def _options(request: StartRequest, origin: str) -> EnqueueOptions:
+    attributes: dict[str, Any] = {runs.ORIGIN: origin}
     if request.timeout is not None:
         attributes[runs.DEADLINE] = int((time.time() + request.timeout) * 1000)
     if request.parent_id is not None:
         attributes[runs.PARENT] = request.parent_id
-    if origin is not None:
-        attributes[runs.ORIGIN] = origin
     return {
         "workflow_name": request.flow,
         "queue_name": request.app,

@@ -23,6 +23,7 @@ R = TypeVar("R")
 
 CONNECT_TIMEOUT = 10.0
 COMMAND_TIMEOUT = 20.0
+_UNREACHABLE = (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError)
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 2.0
 
 
@@ -35,7 +36,7 @@ class Database:
         self._pool: Any = None
 
     async def open(self) -> None:
-        """Connect.
+        """Connect; a failure or a cancel leaves nothing open.
 
         Raises:
             ConnectionError: the server cannot be reached or refuses the login.
@@ -50,9 +51,11 @@ class Database:
                 server_settings={"application_name": "iworkflow"},
             )
             await self._pool.fetchval("SELECT 1")
-        except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except BaseException as error:
             await self.close()
-            raise unreachable(self.location, error) from error
+            if isinstance(error, _UNREACHABLE):
+                raise unreachable(self.location, error) from error
+            raise
 
     async def close(self) -> None:
         """Close the connections, in use or not."""
@@ -109,5 +112,5 @@ async def connect(location: Location) -> Any:
             timeout=CONNECT_TIMEOUT,
             server_settings={"application_name": "iworkflow"},
         )
-    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except _UNREACHABLE as error:
         raise unreachable(location, error) from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
+from uuid import UUID, uuid5
 
 from iworkflow.core.definition import AppDefinition
 from iworkflow.core.jsonvalue import JsonValue
@@ -24,6 +26,9 @@ _HISTORY = """SELECT function_id, function_name, output, serialization
     FROM dbos.operation_outputs WHERE workflow_uuid = $1"""
 _BIRTH = """INSERT INTO iwf.birth (workflow_id, app, patches) VALUES ($1, $2, $3)
     ON CONFLICT (workflow_id) DO NOTHING"""
+
+
+_RUN_IDS: Final = UUID("6c1f7b9e-1d5a-4a37-9f0e-52c8e3b7a914")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,7 @@ def _info(row: Row, app: str, asked: Asked, patches: frozenset[str]) -> RunInfo:
     attributes = runs.attributes_of(row)
     return RunInfo(
         workflow_id=asked.workflow_id,
-        run_id=asked.workflow_id,
+        run_id=_run_id(asked.workflow_id, attributes.get(runs.ORIGIN) or row["created_at"]),
         app=app,
         flow=asked.flow,
         args=asked.args,
@@ -97,3 +102,12 @@ def _info(row: Row, app: str, asked: Asked, patches: frozenset[str]) -> RunInfo:
         patches=patches,
         younger=bool(row["younger"]),
     )
+
+
+def _run_id(workflow_id: str, origin: str | int) -> str:
+    """Name a run, for all its dispatches and unlike another one that had its id before.
+
+    What the flow draws and sends, and whom it starts, is derived from this: it cannot be guessed
+    from the id. A run that another program enqueued has no origin; its time tells it apart.
+    """
+    return str(uuid5(_RUN_IDS, f"{workflow_id} {origin}"))

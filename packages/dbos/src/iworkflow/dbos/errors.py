@@ -8,6 +8,7 @@ from typing import Final
 
 import asyncpg
 import psycopg
+import sqlalchemy.exc
 
 from dbos import error as dbos_error
 from iworkflow.core.errors import ErrorData, FlowError, Reason
@@ -20,12 +21,21 @@ _LOST: Final = (
 )
 _CUT: Final = (
     OSError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
     asyncio.TimeoutError,
+    psycopg.OperationalError,
+    sqlalchemy.exc.TimeoutError,  # all its connections are in use
+)
+_CUT_CLASSES: Final = ("08", "53")  # connections, resources of the server
+_CUT_STATES: Final = (
+    "57P01",  # the server is shut down, by an administrator
+    "57P02",  # by a crash
+    "57P03",  # or has not started yet
+    "57P05",  # the session was idle for too long
+    "25P03",  # its transaction was
+    "40001",  # the transaction was rolled back for another one
+    "40003",
+    "40P01",
+    "55P03",  # a lock was not to be had
 )
 _GONE: Final = (
     asyncpg.InvalidCatalogNameError,
@@ -60,13 +70,18 @@ def is_lost(error: BaseException) -> bool:
 
 
 def is_cut(error: BaseException | None) -> bool:
-    """Tell whether the connection was cut or the server is away, so that a retry may help."""
-    if isinstance(error, _CUT):
-        return True
+    """Tell whether the connection was cut or the server is away, so that a retry may help.
+
+    What the server says about a statement is no cut: it would say so for ever.
+    """
+    # SQLAlchemy's, through which DBOS speaks to Postgres; it wraps the driver's.
+    error = getattr(error, "orig", None) or error
+    state = getattr(error, "sqlstate", None)
+    if state is not None:
+        return state.startswith(_CUT_CLASSES) or state in _CUT_STATES
     if isinstance(error, asyncpg.InterfaceError):  # also what says that an argument is wrong
         return "closed" in str(error)
-    # SQLAlchemy's, through which DBOS speaks to Postgres; it wraps the driver's.
-    return isinstance(getattr(error, "orig", None), psycopg.OperationalError)
+    return isinstance(error, _CUT)
 
 
 def is_gone(error: BaseException | None) -> bool:

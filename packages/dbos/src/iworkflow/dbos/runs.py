@@ -32,11 +32,13 @@ FINISHED: Final = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEE
 
 _DEADLINE = f"(w.attributes->>'{DEADLINE}')::bigint"
 _NOW = "(extract(epoch from clock_timestamp()) * 1000)::bigint"
+# An outcome that is recorded past the deadline counts as little as none: readers have seen that
+# the run timed out.
 _STATUS = f"""CASE
+    WHEN w.status IN {FINISHED} AND coalesce(w.completed_at, w.updated_at) >= {_DEADLINE}
+        THEN 'timed-out'
     WHEN w.status = 'SUCCESS' THEN 'completed'
     WHEN w.status IN ('ERROR', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') THEN 'failed'
-    WHEN w.status = 'CANCELLED' AND coalesce(w.completed_at, w.updated_at) >= {_DEADLINE}
-        THEN 'timed-out'
     WHEN w.status = 'CANCELLED' THEN 'terminated'
     WHEN {_NOW} >= {_DEADLINE} THEN 'timed-out'
     ELSE 'running' END"""
@@ -57,6 +59,9 @@ _LIST = f"""SELECT * FROM (SELECT {_COLUMNS} FROM dbos.workflow_status w
         AND w.name NOT LIKE '\\_dbos\\_%') AS runs
     WHERE ($5::text IS NULL OR status = $5)
     ORDER BY created_at DESC, id DESC LIMIT $6"""  # noqa: S608
+_COUNTS = f"""SELECT {_STATUS} = 'running' OR EXISTS (
+        SELECT 1 FROM dbos.notifications n WHERE n.message_uuid = $2 AND n.consumed)
+    FROM dbos.workflow_status w WHERE w.workflow_uuid = $1"""  # noqa: S608
 _STATE = """SELECT e.value, e.serialization
     FROM dbos.workflow_status w LEFT JOIN dbos.workflow_events e
         ON e.workflow_uuid = w.workflow_uuid AND e.key = $2
@@ -121,6 +126,11 @@ async def read_state(database: Database, workflow_id: str, key: str) -> tuple[bo
     return True, decode(row["value"], row["serialization"])
 
 
+async def counts(database: Database, workflow_id: str, message_uuid: str) -> bool:
+    """Tell whether a sent message counts: its run goes on, or took it before it ended."""
+    return bool(await database.value(_COUNTS, workflow_id, message_uuid))
+
+
 def decode(text: str | None, serialization: str | None) -> JsonValue:
     """Read a stored value.
 
@@ -135,9 +145,9 @@ def decode(text: str | None, serialization: str | None) -> JsonValue:
 
 
 def attributes_of(row: Row) -> Mapping[str, Any]:
-    """Return the attributes of a row."""
-    found = row["attributes"]
-    return cast("Mapping[str, Any]", json.loads(found)) if found else {}
+    """Return the attributes of a row; DBOS writes `null` where none were given."""
+    found = json.loads(row["attributes"] or "null")
+    return cast("Mapping[str, Any]", found or {})
 
 
 def deadline_of(attributes: Mapping[str, Any]) -> float | None:

@@ -266,29 +266,29 @@ class _Parts:
         return outcome.value
 
     async def _drive(self, run: Run, flow: str, args: tuple[JsonValue, ...]) -> Outcome | None:
-        run_id, database = run.id, self.link.database
-        asked = Asked(flow, run_id, args)
+        workflow_id, database = run.id, self.link.database
+        asked = Asked(flow, workflow_id, args)
         dispatch = await load(database, self.executor.id, self.app, asked)
         if dispatch is None:
             return None
         host = run.host = DbosHost(self.link, self.steps, dispatch)
         deadline = dispatch.info.deadline
-        _check(run_id, deadline)
+        _check(workflow_id, deadline)
         limit = asyncio.timeout(None if deadline is None else deadline - time.time())
         try:
             async with limit:
                 outcome = await drive(host, self.app, max_payload=self.max_payload)
         except TimeoutError:
             if limit.expired():
-                raise DeadlinePassed(run_id) from None
+                raise DeadlinePassed(workflow_id) from None
             raise
-        _check(run_id, deadline)
+        _check(workflow_id, deadline)
         return outcome
 
 
-def _check(run_id: str, deadline: float | None) -> None:
+def _check(workflow_id: str, deadline: float | None) -> None:
     if deadline is not None and time.time() >= deadline:
-        raise DeadlinePassed(run_id)
+        raise DeadlinePassed(workflow_id)
 
 
 def _config(location: Location, parts: _Parts, connector: Connector) -> DBOSConfig:
