@@ -243,3 +243,80 @@ async def backlog(ctx: Context) -> int:
     ]
     await asyncio.gather(*rest)
     return await head
+
+
+async def releases(ctx: Context, count: int) -> list[str]:
+    """Start children that wait for a message, answer one meanwhile, and let them go on."""
+
+    async def one(number: int) -> str:
+        handle = await ctx.start_child(waits, id=f"{ctx.workflow_id}-{number}")
+        await freed.wait()
+        await ctx.signal(handle.id, "go", "free")
+        return str(await handle.result())
+
+    freed = asyncio.Event()
+    rest = [asyncio.ensure_future(one(number)) for number in range(count)]
+    ping = await ctx.recv("ping", result_type=int)
+    await ctx.set_state("pong", await ctx.step(steps.counted, ping, 0.01))
+    await ctx.recv("release")
+    freed.set()
+    return list(await asyncio.gather(*rest))
+
+
+async def gives_up(ctx: Context, most: int) -> list[int]:
+    """Drop twice as many steps as may be under way, then make as many others."""
+    hanging = [asyncio.ensure_future(ctx.step(steps.hangs)) for _ in range(2 * most)]
+    others = [asyncio.ensure_future(ctx.step(steps.counted, n, 0.01)) for n in range(2 * most)]
+    await ctx.sleep(0.3)
+    for step in reversed(hanging):
+        step.cancel()
+    return list(await asyncio.gather(*others))
+
+
+async def late(ctx: Context, most: int) -> list[str]:
+    """A step whose time passes behind others."""
+    before = [asyncio.ensure_future(ctx.step(steps.counted, n, 1.0)) for n in range(most)]
+    last = asyncio.ensure_future(ctx.step(steps.counted, 99, 0.0, total_timeout=0.4))
+    try:
+        await last
+    except FlowError as error:
+        await asyncio.gather(*before)
+        return [str(error.reason), error.message]
+    return []
+
+
+async def tells(ctx: Context, other: str, count: int) -> int:
+    """Send many messages at once, and as many to nobody."""
+    missing = [ctx.signal("nobody", "t", n) for n in range(count)]
+    sent = await asyncio.gather(
+        *missing, *(ctx.signal(other, "t", n) for n in range(count)), return_exceptions=True
+    )
+    return sum(isinstance(error, FlowError) for error in sent)
+
+
+async def fans(ctx: Context, count: int) -> list[int]:
+    return list(await asyncio.gather(*(ctx.step(steps.double, n) for n in range(count))))
+
+
+async def tries(ctx: Context, attempts: int) -> str:
+    try:
+        await ctx.step(steps.reports_and_fails, attempts=attempts, retry_interval=0.01)
+    except FlowError as error:
+        return "exhausted" if error.exhausted else str(error)
+    return "done"
+
+
+async def tells_one(ctx: Context, other: str, count: int) -> list[list[str]]:
+    told: list[list[str]] = []
+    for number in range(count):
+        try:
+            await ctx.signal(other, "t", number)
+        except FlowError as error:
+            told.append([str(error.reason), error.message])
+    return told
+
+
+async def breaks_off(ctx: Context, count: int) -> None:
+    starts = [ctx.start_child(waits, id=f"{ctx.workflow_id}-{number}") for number in range(count)]
+    await asyncio.wait([asyncio.ensure_future(start) for start in starts], timeout=0.3)
+    raise ValueError("enough")

@@ -108,3 +108,10 @@ async def counted(number: int, seconds: float) -> int:
     finally:
         running[0] -= 1
     return number
+
+
+async def reports_and_fails() -> None:
+    seen.append(f"{step_attempt()} after {last_heartbeat(result_type=int)}")
+    heartbeat(step_attempt())
+    await asyncio.sleep(0.01)
+    raise ValueError("not yet")

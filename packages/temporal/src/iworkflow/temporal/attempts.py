@@ -34,13 +34,19 @@ log = logging.getLogger("iworkflow.temporal")
 HAND_ON = 0.001
 _STOPS = "the worker stops"
 _LOST = "cancelled"
+_WAITED = "iwf.waited"
 _STRANGE_AFTER = 2.0
 _REPORT_GRACE = 5.0
 _DEFAULT = StepPolicy()
 
 
-def step_args(operation: RunStep) -> list[JsonValue]:
-    """Return the arguments of the activity: the step's own, then its policy."""
+def step_args(operation: RunStep, waited: float = 0.0) -> list[JsonValue]:
+    """Return the arguments of the activity: the step's own, then its policy.
+
+    Args:
+        operation: the step.
+        waited: for how many seconds the flow waited until the activity could be asked for.
+    """
     policy = operation.policy
     changed: dict[str, JsonValue] = {
         field.name: getattr(policy, field.name)
@@ -49,7 +55,10 @@ def step_args(operation: RunStep) -> list[JsonValue]:
     }
     if policy.non_retryable_types:
         changed["non_retryable_types"] = list(policy.non_retryable_types)
-    return [*operation.args, {"iwf.policy": changed}]
+    last: dict[str, JsonValue] = {"iwf.policy": changed}
+    if waited > 0:
+        last[_WAITED] = waited
+    return [*operation.args, last]
 
 
 class StepActivity:
@@ -73,10 +82,11 @@ class StepActivity:
         """Make one attempt and report it. The activity's type is the name of the step."""
         info = activity.info()
         converter = activity.payload_converter()
-        operation = _operation(info, [converter.from_payload(arg.payload) for arg in args])
+        values = [converter.from_payload(arg.payload) for arg in args]
+        operation = _operation(info, values)
         if operation.name not in self._app.activities:
             raise self._strange(operation.name, info)
-        await self._make(operation, info)
+        await self._make(operation, info, _state(info, values))
         activity.raise_complete_async()
 
     async def hand_on(self) -> None:
@@ -90,9 +100,8 @@ class StepActivity:
             for report in late:
                 report.cancel()
 
-    async def _make(self, operation: RunStep, info: activity.Info) -> None:
+    async def _make(self, operation: RunStep, info: activity.Info, state: AttemptState) -> None:
         """Make the attempt in a task of its own, beaten for until the server has its result."""
-        state = _state(info)
         loop = asyncio.get_running_loop()
         pulse = self._heart.begin(
             info.task_token,
@@ -236,8 +245,9 @@ def _policy(given: Mapping[str, Any]) -> StepPolicy:
     return StepPolicy(**values)
 
 
-def _state(info: activity.Info) -> AttemptState:
+def _state(info: activity.Info, values: Sequence[Any]) -> AttemptState:
     known: Any = info.heartbeat_details[0] if info.heartbeat_details else None
     if known is not None:
         return AttemptState.from_json(known)
-    return AttemptState(made=0, first_at=info.scheduled_time.timestamp())
+    waited: float = values[-1].get(_WAITED, 0.0)
+    return AttemptState(made=0, first_at=info.scheduled_time.timestamp() - waited)

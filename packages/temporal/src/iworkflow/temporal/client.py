@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import heapq
 import time
 from datetime import timedelta
+from itertools import islice
 from typing import Any, cast
 from uuid import uuid4
 
@@ -22,6 +22,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import SignalWithStartWorkflowExecutionRequest
 from temporalio.client import (
     Client,
+    WorkflowExecution,
     WorkflowExecutionDescription,
     WorkflowFailureError,
     WorkflowHandle,
@@ -262,13 +263,21 @@ class Link:
 
     async def list(self, filter: FlowFilter) -> builtins.list[FlowDescription]:
         """List the runs that fit, newest first."""
-        found = [
-            runs.description_of(await self._raw(run.id) if runs.is_unclear(run) else run)
+        listed = [
+            run
             async for run in self.client.list_workflows(runs.query_of(filter))
             if run.id.startswith(filter.id_prefix or "")
         ]
-        fitting = (run for run in found if filter.status in (None, run.status))
-        return heapq.nlargest(filter.limit, fitting, key=lambda run: (run.started_at, run.id))
+        listed.sort(key=lambda run: (run.start_time, run.id), reverse=True)
+        rest = iter(listed if filter.status is not None else listed[: filter.limit])
+        found: builtins.list[FlowDescription] = []
+        while len(found) < filter.limit and (some := [*islice(rest, _AT_ONCE)]):
+            described = await asyncio.gather(*map(self._described, some))
+            found += [run for run in described if filter.status in (None, run.status)]
+        return found[: filter.limit]
+
+    async def _described(self, run: WorkflowExecution) -> FlowDescription:
+        return runs.description_of(await self._raw(run.id) if runs.is_unclear(run) else run)
 
     async def terminate(self, workflow_id: str, reason: str) -> None:
         """End a run; a finished one stays as it is."""
@@ -288,6 +297,7 @@ class Link:
         return self.client.get_workflow_handle(workflow_id)
 
 
+_AT_ONCE = 10
 _RESULT_AGAIN = 1.0
 _QUERY_TIME = timedelta(seconds=10)
 _QUERY_PATIENCE = 40.0

@@ -24,6 +24,7 @@ from iworkflow.core.steps import AttemptState, out_of_time
 
 _NO_REASON = ("Workflow terminated", "terminated")
 _ENDED = "already completed"
+_NOBODY = ("ExternalWorkflowExecutionNotFound", "NamespaceNotFound")
 
 
 _SHOWN = 500
@@ -81,6 +82,14 @@ def run_outcome(workflow_id: str, failure: BaseException | None) -> Outcome:
 def timed_out(workflow_id: str) -> Outcome:
     """Build the outcome of a run that took too long."""
     return Outcome(error=ErrorData(f"flow {workflow_id!r} timed out", Reason.TIMEOUT))
+
+
+def unsent(workflow_id: str, error: ApplicationError) -> Outcome:
+    """Read why a message of a flow did not reach another."""
+    if error.type in _NOBODY:
+        return Outcome(error=ErrorData(f"no running flow {workflow_id!r}", Reason.NOT_FOUND))
+    text = f"flow {workflow_id!r} takes no message: {error.message}"
+    return Outcome(error=ErrorData(text, Reason.FAILED, error.type))
 
 
 def data_of(error: FlowError) -> ErrorData:

@@ -45,11 +45,15 @@ class Pulse:
     lost: Callable[[], object]
     details: JsonValue = None
     beating: asyncio.Task[None] | None = None
+    told: JsonValue = None
+    """The details that the server has."""
 
     async def beat(self) -> None:
         """Beat once. An answer that does not come is left to the next beat."""
+        details = self.details
         try:
-            await self.handle.heartbeat(self.details, rpc_timeout=_PATIENCE)
+            await self.handle.heartbeat(details, rpc_timeout=_PATIENCE)
+            self.told = details
         except AsyncActivityCancelledError:
             self.lost()
         except RPCError as error:
@@ -63,7 +67,7 @@ class Pulse:
         while True:
             try:
                 if isinstance(result, Exception):
-                    await self.handle.fail(result)
+                    await self.handle.fail(result, last_heartbeat_details=self._untold())
                 else:
                     await self.handle.complete(result)
             except RPCError as error:
@@ -73,6 +77,13 @@ class Pulse:
                 await asyncio.sleep(BEAT)
             else:
                 return
+
+    def _untold(self) -> list[JsonValue]:
+        """Return the details that no beat brought to the server.
+
+        Where they and the failure are too much for one message, a later beat brings them.
+        """
+        return [] if self.details is self.told else [self.details]
 
 
 def _not_taken(error: RPCError) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from temporalio import workflow
@@ -23,7 +25,6 @@ from temporalio.exceptions import (
     WorkflowAlreadyStartedError,
 )
 
-from iworkflow.core.errors import ErrorData, Reason
 from iworkflow.core.jsonvalue import JsonValue
 from iworkflow.core.port import (
     AwaitRun,
@@ -41,13 +42,14 @@ from iworkflow.core.port import (
     Sleep,
     StartChild,
 )
-from iworkflow.temporal import errors, runs
+from iworkflow.temporal import errors, pending, runs
 from iworkflow.temporal.attempts import step_args
 from iworkflow.temporal.envelope import outcome_from_json
 from iworkflow.temporal.load import Load
 from iworkflow.temporal.messages import Inbox, signal_args, signal_name
 from iworkflow.temporal.names import DESCRIBE, RESULT, pool_queue, service_queue
 from iworkflow.temporal.parking import Asked
+from iworkflow.temporal.pending import Pending
 from iworkflow.temporal.settings import Tuning
 
 T = TypeVar("T")
@@ -81,7 +83,10 @@ class TemporalHost:
         self._loop = asyncio.get_running_loop()
         self._place = 0
         self._children: dict[str, workflow.ChildWorkflowHandle[Any, Any]] = {}
-        self._warned = False
+        self._activities = Pending(partial(self._warn_of_many, "steps and waits for other runs"))
+        self._starts = Pending(partial(self._warn_of_many, "children"))
+        self._signals = Pending(partial(self._warn_of_many, "messages to others"))
+        self._warned: set[str] = set()
         self.state: dict[str, JsonValue] = {}
         """What a query of a key answers."""
 
@@ -114,6 +119,11 @@ class TemporalHost:
         """
         raise errors.ParkedError(why)
 
+    def failed(self) -> None:
+        """Begin nothing more: core lets a start or a message finish, also once the flow failed."""
+        for sort in (self._activities, self._starts, self._signals):
+            sort.drop()
+
     async def look(self, place: int, operation: Receive) -> bool:
         """Find nothing: it is asked only where core orders the completions."""
         return False
@@ -128,28 +138,41 @@ class TemporalHost:
     async def perform(self, place: int, operation: Operation) -> Completion:
         """Carry the operation out; Temporal records it."""
         self._check_length()
+        begun = workflow.time()
         try:
-            await self._load.add(place, operation)
-            self._asked.add(place, operation)
-            return await self._perform(place, operation)
+            async with self._turn(operation):
+                await self._load.add(place, operation)
+                self._asked.add(place, operation)
+                return await self._perform(place, operation, begun)
         finally:
             if cast("asyncio.Task[object]", asyncio.current_task()).cancelling():
                 self._asked.drop(place)
 
-    async def _perform(self, place: int, operation: Operation) -> Completion:
-        begun = workflow.time()
+    def _turn(self, operation: Operation) -> AbstractAsyncContextManager[None]:
+        """Return what to hold while the operation is under way."""
+        match operation:
+            case RunStep():
+                return self._activities
+            case StartChild():
+                return self._starts
+            case SendSignal() if operation.workflow_id != self.info.workflow_id:
+                return self._signals
+            case _:
+                return nullcontext()
+
+    async def _perform(self, place: int, operation: Operation, begun: float) -> Completion:
         if isinstance(operation, Receive):
             return await self._take(operation)
-        outcome = await self._outcome(place, operation)
+        outcome = await self._outcome(place, operation, begun)
         at = workflow.time()
         if isinstance(operation, Sleep):
             at = max(at, begun + operation.seconds)
         return Completion(outcome, at)
 
-    async def _outcome(self, place: int, operation: Operation) -> Outcome:
+    async def _outcome(self, place: int, operation: Operation, begun: float) -> Outcome:
         match operation:
             case RunStep():
-                return await self._run_step(place, operation)
+                return await self._run_step(place, operation, workflow.time() - begun)
             case StartChild():
                 return await self._start_child(place, operation)
             case AwaitRun():
@@ -169,17 +192,17 @@ class TemporalHost:
         at = workflow.time()
         return Completion(taken.outcome, at if taken.sent is None else min(at, taken.sent))
 
-    async def _run_step(self, place: int, operation: RunStep) -> Outcome:
+    async def _run_step(self, place: int, operation: RunStep, waited: float) -> Outcome:
         policy = operation.policy
         total = policy.total_timeout
         try:
             value = await workflow.execute_activity(
                 operation.name,
-                args=step_args(operation),
+                args=step_args(operation, waited),
                 activity_id=f"{place}-{operation.digest}",
                 task_queue=pool_queue(self.info.app, policy.pool),
                 start_to_close_timeout=_UNLIMITED,
-                schedule_to_start_timeout=None if total is None else _duration(total),
+                schedule_to_start_timeout=None if total is None else _duration(total - waited),
                 heartbeat_timeout=_duration(self._tuning.silent_after),
                 retry_policy=_AGAIN,
                 cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
@@ -207,6 +230,7 @@ class TemporalHost:
         except WorkflowAlreadyStartedError:
             return await self._serve(DESCRIBE, place, request.id)
         handle.add_done_callback(_retrieve)
+        self._starts.keep(handle)
         self._children[request.id] = handle
         reply: dict[str, JsonValue] = {
             "created": True,
@@ -231,16 +255,17 @@ class TemporalHost:
 
     async def _serve(self, service: str, place: int, workflow_id: str) -> Outcome:
         """Ask a client about a run that is not one's child."""
-        envelope = await workflow.execute_activity(
-            service,
-            workflow_id,
-            activity_id=f"{place}",
-            task_queue=service_queue(self.info.app),
-            start_to_close_timeout=_UNLIMITED,
-            heartbeat_timeout=_duration(self._tuning.silent_after),
-            retry_policy=_AGAIN,
-            cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
-        )
+        async with self._activities:
+            envelope = await workflow.execute_activity(
+                service,
+                workflow_id,
+                activity_id=f"{place}",
+                task_queue=service_queue(self.info.app),
+                start_to_close_timeout=_UNLIMITED,
+                heartbeat_timeout=_duration(self._tuning.silent_after),
+                retry_policy=_AGAIN,
+                cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
+            )
         return outcome_from_json(cast("Mapping[str, Any]", envelope))
 
     async def _send(self, place: int, operation: SendSignal) -> Outcome:
@@ -253,22 +278,33 @@ class TemporalHost:
         target = workflow.get_external_workflow_handle(operation.workflow_id)
         try:
             await target.signal(signal_name(sent.topic), args=signal_args(named, workflow.time()))
-        except ApplicationError:
-            text = f"no running flow {operation.workflow_id!r}"
-            return Outcome(error=ErrorData(text, Reason.NOT_FOUND))
+        except ApplicationError as error:
+            return errors.unsent(operation.workflow_id, error)
         return Outcome()
 
     def _check_length(self) -> None:
-        if self._warned or workflow.info().get_current_history_length() < LONG_HISTORY:
-            return
-        self._warned = True
-        if not workflow.unsafe.is_replaying():
-            log.warning(
+        length = workflow.info().get_current_history_length()
+        if length >= LONG_HISTORY:
+            self._warn(
                 "flow %r has %d events of history and Temporal ends a run at 51,200; "
                 "move parts of it into children, or end it and start its successor",
-                self.info.workflow_id,
-                workflow.info().get_current_history_length(),
+                length,
             )
+
+    def _warn_of_many(self, sort: str) -> None:
+        self._warn(
+            f"flow %r has %d {sort} under way and Temporal takes no more of a run; each further "
+            "one waits until one of them ends; ask for fewer at once, or in several runs",
+            pending.MOST,
+        )
+
+    def _warn(self, text: str, number: int) -> None:
+        """Warn, once a run."""
+        if text in self._warned:
+            return
+        self._warned.add(text)
+        if not workflow.unsafe.is_replaying():
+            log.warning(text, self.info.workflow_id, number)
 
     def _outside(self, call: Callable[[], T]) -> T:
         """Call with the workflow's own loop as the running one; inside, it is the flow's."""
@@ -281,7 +317,8 @@ class TemporalHost:
 
 
 def _duration(seconds: float) -> timedelta:
-    return min(timedelta(seconds=min(seconds, 3e8)), _UNLIMITED)
+    # Temporal takes zero for no limit.
+    return min(timedelta(seconds=max(min(seconds, 3e8), 0.001)), _UNLIMITED)
 
 
 def _retrieve(handle: asyncio.Future[Any]) -> None:

@@ -54,7 +54,7 @@ class HostedFlows:
         host = self._host = TemporalHost(info, self.tuning, self._inbox, asked)
         try:
             outcome = await drive(
-                host, self.app, max_payload=self.tuning.max_payload, explain=self._explain
+                host, self.app, max_payload=self.tuning.max_payload, explain=self._failed
             )
             asked.ended = True
         except ParkedError as why:
@@ -84,7 +84,10 @@ class HostedFlows:
         key = _values(args)[0] if name == STATE else name
         return None if self._host is None else self._host.state.get(key)
 
-    def _explain(self, error: BaseException) -> BaseException:
+    def _failed(self, error: BaseException) -> BaseException:
+        """Begin nothing more, and say what the sandbox may have to do with the error."""
+        if self._host is not None:
+            self._host.failed()
         return sandbox.explained(error, {flow.fn.__module__ for flow in self.app.flows.values()})
 
     def _info(self, args: Sequence[JsonValue]) -> RunInfo:
