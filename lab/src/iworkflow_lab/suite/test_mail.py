@@ -349,6 +349,19 @@ async def test_M16_signal_with_start_starts(shared: Shared) -> None:
     assert arena.log.ended("m16") == noted("first")
 
 
+async def test_M16_the_first_look_finds_it(shared: Shared) -> None:
+    """A run that only looks for its message and ends has it: they come as one, forty times."""
+    arena = await shared.arena_of(APP)
+    ids = [f"m16-look-{n}" for n in range(40)]
+    start = arena.client.signal_with_start
+    handles = await asyncio.gather(
+        *(start(target("collect"), "mail", 0, id=id, topic="mail", value=id) for id in ids)
+    )
+    results = await asyncio.gather(*(handle.result(timeout=60) for handle in handles))
+    assert results == [[id] for id in ids]
+    assert not any(arena.log.ended(id) for id in ids)
+
+
 async def test_M17_signal_with_start_finds_the_running_one(shared: Shared) -> None:
     """A run of the id goes on: it gets the message, once for one id, and none is started."""
     arena = await shared.arena_of(APP)
