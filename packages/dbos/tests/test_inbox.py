@@ -92,7 +92,7 @@ async def test_a_wait_keeps_its_end(link: Link, app_name: str) -> None:
     begun = time.monotonic()
     waiting.cancel()
     assert await take(inbox(link, app_name), 5, Receive("other", 60.0)) == Outcome(None)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30
     await link.database.execute(
         "INSERT INTO dbos.notifications (destination_uuid, topic, message, serialization) "
         "VALUES ($1, 'other', '1', 'portable_json')",

@@ -149,10 +149,10 @@ async def test_a_takeover_that_waits(
     postgres: str, app_name: str, client: DbosClient, spawn: Callable[..., Awaitable[Any]]
 ) -> None:
     """Who hands on a dead worker's runs beats on meanwhile: it is not taken for dead itself."""
-    first = await spawn(TEST_WORKER="one")
+    first = await spawn(TEST_WORKER="one", TEST_SILENT_AFTER="6")
     handle = await client.start(Target(app_name, "one_slow"), 60, id=f"{app_name}-r")
     await first.says("begin it")
-    await spawn(TEST_WORKER="two", TEST_SLOW="0")
+    await spawn(TEST_WORKER="two", TEST_SLOW="0", TEST_SILENT_AFTER="6")
     async with (
         connected(postgres) as locker,
         connected(postgres) as reader,

@@ -77,7 +77,7 @@ async def sleeps(ctx: Context, seconds: float) -> float:
 
 
 async def retries(ctx: Context) -> int:
-    return await ctx.step(fails_until, 3, attempts=5, retry_interval=2)
+    return await ctx.step(fails_until, 3, attempts=5, retry_interval=10)
 
 
 async def remembers(ctx: Context) -> int | None:
@@ -92,7 +92,7 @@ async def chains(ctx: Context, count: int) -> list[list[str]]:
 
 
 async def blocks(ctx: Context) -> str:
-    await ctx.step(block, 4)
+    await ctx.step(block, 9)
     return "blocked"
 
 

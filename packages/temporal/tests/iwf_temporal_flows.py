@@ -68,7 +68,7 @@ async def catches(ctx: Context) -> list[Any]:
     calls = (
         lambda: ctx.step(steps.final),
         lambda: ctx.step(steps.always, attempts=2, retry_interval=0.01),
-        lambda: ctx.step(steps.always, retry_interval=5, total_timeout=1),
+        lambda: ctx.step(steps.always, retry_interval=30, total_timeout=10),
         lambda: ctx.step(steps.hangs, attempts=1, timeout=0.2),
         lambda: ctx.child(fails, id=f"{ctx.workflow_id}-fails"),
         lambda: ctx.child(waits, id=f"{ctx.workflow_id}-late", timeout=0.3),
@@ -109,6 +109,7 @@ async def races(ctx: Context) -> list[Any]:
     received = asyncio.ensure_future(ctx.recv("late", result_type=str))
     await asyncio.wait({received}, timeout=0.2)
     received.cancel()
+    await ctx.set_state("lost", True)
     await ctx.step(steps.double, 1)
     await ctx.sleep(0.5)
     return [await ctx.recv("late", timeout=10), await ctx.recv("late", timeout=0.1)]
@@ -132,7 +133,7 @@ async def abandons(ctx: Context) -> str:
         async with asyncio.TaskGroup() as group:
             for number in range(3):
                 group.create_task(branch(number))
-            async with asyncio.timeout(0.3):
+            async with asyncio.timeout(3):
                 await ctx.step(steps.long)
     except* TimeoutError:
         pass
@@ -189,7 +190,7 @@ async def retries(ctx: Context) -> int:
 
 
 async def blocks(ctx: Context) -> str:
-    return await ctx.step(steps.block, 9.0, timeout=30)
+    return await ctx.step(steps.block, 12.0, timeout=30)
 
 
 async def one_slow(ctx: Context, seconds: float) -> str:
@@ -213,7 +214,7 @@ async def sleeps(ctx: Context, seconds: float) -> float:
 
 
 async def retries_slowly(ctx: Context) -> int:
-    return await ctx.step(steps.fails_until, 3, attempts=5, retry_interval=2)
+    return await ctx.step(steps.fails_until, 3, attempts=5, retry_interval=10)
 
 
 async def remembers(ctx: Context) -> int | None:
@@ -235,8 +236,8 @@ async def crowds(ctx: Context, pool: str | None, count: int) -> list[int]:
 
 async def backlog(ctx: Context) -> int:
     """One step that holds the pool, then a backlog whose priorities are the wrong way round."""
-    head = asyncio.ensure_future(ctx.step(steps.counted, 0, 1.5, pool="single"))
-    await ctx.sleep(0.3)
+    head = asyncio.ensure_future(ctx.step(steps.counted, 0, 5, pool="single"))
+    await ctx.recv("go")
     rest = [
         ctx.step(steps.counted, priority, 0.01, pool="single", priority=priority)
         for priority in (5, 5, 5, 1, 1, 1)

@@ -16,6 +16,7 @@ from iworkflow.core import (
 )
 
 seen: list[str] = []
+begun: list[str] = []
 NAME = os.environ.get("TEST_WORKER", "w")
 
 
@@ -50,6 +51,7 @@ async def hangs() -> None:
 
 async def long() -> str:
     signal = step_signal()
+    begun.append("long")
     try:
         await asyncio.sleep(30)
     except asyncio.CancelledError:

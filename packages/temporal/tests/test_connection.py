@@ -77,6 +77,7 @@ async def test_a_namespace_that_is_missing(server: str) -> None:
     )
 
 
+@pytest.mark.timeout(150)
 async def test_a_namespace_that_goes(server: str, app_name: str) -> None:
     """The worker breaks, and says why: Temporal's own would ask on for ever."""
     raw = await RawClient.connect(server)

@@ -69,6 +69,7 @@ def build(app_name: str, **changes: Any) -> AppDefinition:
 @pytest.fixture(autouse=True)
 def _forget() -> None:
     steps.seen.clear()
+    steps.begun.clear()
 
 
 async def until(condition: Any, *, within: float = 20) -> None:
@@ -202,7 +203,8 @@ async def test_losing_a_race_consumes_nothing(
     app = build(app_name)
     async with runtime().running(app):
         handle = await client.start(app.target(flows.races), id=f"{app_name}-r")
-        await asyncio.sleep(0.6)
+        while not await handle.query("lost"):
+            await asyncio.sleep(0.05)
         await handle.signal("late", "message")
         assert await handle.result(timeout=30) == ["message", None]
 
@@ -298,18 +300,18 @@ async def test_signal_with_start(runtime: Start, app_name: str, client: Temporal
 async def test_terminate_reaches_a_step(
     runtime: Start, app_name: str, client: TemporalClient
 ) -> None:
-    """Within a second the running step is cancelled; the state is still to be had."""
+    """The running step is cancelled long before its end; the state is still to be had."""
     app = build(app_name)
     async with runtime().running(app):
         handle = await client.start(app.target(flows.runs_long), id=f"{app_name}-r")
-        await asyncio.sleep(1)
+        await until(lambda: steps.begun)
         begun = time.monotonic()
         await handle.terminate(reason="enough")
-        error = await failure(handle.result(timeout=5))
+        error = await failure(handle.result(timeout=20))
         assert error.reason is Reason.TERMINATED
         assert str(error) == f"flow '{app_name}-r' was terminated: enough"
         await until(lambda: steps.seen)
-        assert time.monotonic() - begun < 1.5
+        assert time.monotonic() - begun < 10
         assert steps.seen == ["cancelled True"]
         assert (await handle.describe()).status is Status.TERMINATED
         assert await handle.query("at") == "begin"
@@ -474,9 +476,9 @@ async def test_a_held_up_loop_is_not_death(
 ) -> None:
     """The beat comes from a thread: a step that blocks the event loop runs once."""
     app = build(app_name)
-    async with TemporalRuntime(server, silent_after=1).running(app):
+    async with TemporalRuntime(server, silent_after=5).running(app):
         handle = await client.start(app.target(flows.blocks), id=f"{app_name}-r")
-        assert await handle.result(timeout=30) == "blocked"
+        assert await handle.result(timeout=40) == "blocked"
         assert steps.seen == ["blocking"]
 
 
@@ -518,6 +520,8 @@ async def test_a_backlog_goes_by_priority(
     app = build(app_name, flows=[flows.backlog], activities=[steps.counted], pools={"single": 1})
     async with TemporalRuntime(server).running(app):
         handle = await client.start(app.target(flows.backlog), id=f"{app_name}-r")
+        await until(lambda: steps.seen)
+        await handle.signal("go", None)
         assert await handle.result(timeout=30) == 0
         assert steps.seen[0] == "0"
         assert sorted(steps.seen[2:4]) == ["1", "1"]

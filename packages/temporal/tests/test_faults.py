@@ -49,12 +49,12 @@ async def test_a_zombie_records_nothing(
     client: TemporalClient, app_name: str, spawn: Spawn, effects: Effects
 ) -> None:
     """A frozen worker is taken over; woken up, it finishes its step and nothing of it counts."""
-    first = await spawn(TEST_WORKER="one")
+    first = await spawn(TEST_WORKER="one", TEST_SILENT_AFTER="5", TEST_SLOW="6")
     handle = await client.start(Target(app_name, "one_slow"), 3, id=f"{app_name}-r")
     await until(lambda: effects().count("begin-it") == 1)
     first.send(signal.SIGSTOP)
-    await spawn(TEST_WORKER="two")
-    await until(lambda: effects().count("begin-it") == 2)
+    await spawn(TEST_WORKER="two", TEST_SILENT_AFTER="5")
+    await until(lambda: effects().count("begin-it") >= 2)
     first.send(signal.SIGCONT)
     assert await handle.result(timeout=30) == "it-by-two"
     other = await client.start(Target(app_name, "one_slow"), 0.1, id=f"{app_name}-s")
@@ -65,14 +65,14 @@ async def test_stop_lets_a_step_finish_and_hands_its_run_on(
     client: TemporalClient, app_name: str, spawn: Spawn, effects: Effects
 ) -> None:
     """A stopping worker records the step that runs and leaves the rest to another, at once."""
-    first = await spawn(TEST_WORKER="one")
+    first = await spawn(TEST_WORKER="one", TEST_SILENT_AFTER="60")
     handle = await client.start(Target(app_name, "one_slow"), 1, id=f"{app_name}-r")
     await first.says("begin it")
     first.send(signal.SIGTERM)
     await first.says("stopped")
     assert effects().count("end-it") == 1
     await spawn(TEST_WORKER="two")
-    assert await handle.result(timeout=10) == "it-by-one"
+    assert await handle.result(timeout=30) == "it-by-one"
     assert effects().count("begin-it") == 1
 
 
@@ -80,21 +80,22 @@ async def test_after_the_grace_a_step_goes_on_elsewhere(
     client: TemporalClient, app_name: str, spawn: Spawn, effects: Effects
 ) -> None:
     """A step that outlives the grace is cancelled, and the run goes on with another worker."""
-    first = await spawn(TEST_WORKER="one", TEST_GRACE="0.2", TEST_SLOW="30")
+    first = await spawn(TEST_WORKER="one", TEST_GRACE="0.2", TEST_SLOW="60", TEST_SILENT_AFTER="60")
     runs = [
         await client.start(Target(app_name, "one_slow"), 0.5, id=f"{app_name}-{i}")
         for i in range(4)
     ]
-    await until(lambda: effects().count("begin-it") == 4)
+    await until(lambda: effects().count("begin-it") >= 4)
     await spawn(TEST_WORKER="two")
     first.send(signal.SIGTERM)
-    await first.says("stopped", within=4)
+    await first.says("stopped", within=20)
     begun = time.monotonic()
-    results = [await run.result(timeout=20) for run in runs]
+    results = [await run.result(timeout=40) for run in runs]
     assert set(results) == {"it-by-two"}
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 30
 
 
+@pytest.mark.timeout(150)
 @pytest.mark.parametrize("cached", ["1000", "0"])
 async def test_what_was_begun_goes_on_where_it_was(
     client: TemporalClient, app_name: str, spawn: Spawn, effects: Effects, cached: str
@@ -114,6 +115,7 @@ async def test_what_was_begun_goes_on_where_it_was(
     await until(lambda: "waiting" in effects())
     await listens.signal("topic", "a")
     await until(lambda: "got-a" in effects())
+    asleep = time.monotonic()
     sleeps = await begin("sleeps", 12)
     beats = await begin("remembers")
     await first.says("beaten")
@@ -125,11 +127,12 @@ async def test_what_was_begun_goes_on_where_it_was(
 
     await listens.signal("topic", "b")
     second = await spawn(TEST_WORKER="two", TEST_CACHED=cached)
+    away = time.monotonic() - asleep
     assert await listens.result(timeout=40) == ["a", "b"]
     assert await retries.result(timeout=40) == 3
     assert await beats.result(timeout=40) == 41
     branches = await chains.result(timeout=40)
-    assert 12 <= await sleeps.result(timeout=40) < 20
+    assert 12 <= await sleeps.result(timeout=40) < 12 + away
     assert effects().count("got-a") == 1
     await second.says("attempt 3")
     assert "attempt 1" not in second.lines
@@ -137,6 +140,7 @@ async def test_what_was_begun_goes_on_where_it_was(
     assert names == [[f"{name}{i}" for i in range(8)] for name in "abc"]
 
 
+@pytest.mark.timeout(180)
 async def test_a_wait_outlives_its_server(
     tmp_path: Path, app_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +162,7 @@ async def test_a_wait_outlives_its_server(
         await client.close()
 
 
+@pytest.mark.timeout(180)
 async def test_a_result_waits_for_its_server(
     tmp_path: Path, app_name: str, monkeypatch: pytest.MonkeyPatch, effects: Effects
 ) -> None:
@@ -182,6 +187,7 @@ async def test_a_result_waits_for_its_server(
     assert effects() == ["first", "begin-it", "end-it"]
 
 
+@pytest.mark.timeout(180)
 async def test_a_client_that_ends(server: str) -> None:
     """Eighty short lives of clients, eight at once: each process ends with code 0."""
     line = [sys.executable, str(Path(__file__).with_name("short_lives.py")), server, "80"]
