@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import logging
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ from typing import Any
 from iworkflow.core import AppDefinition
 from iworkflow.core.cli.leaving import end_leftovers
 from iworkflow.core.engines import engine
+from iworkflow_lab.engines.base import log_lines
 
 GRACE = 0.5
 """How long the lab's workers let steps finish, unless a scenario says otherwise."""
@@ -61,6 +63,9 @@ def main() -> None:
     """Read the command line and serve."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_parent, daemon=True).start()
+    handler = logging.StreamHandler()
+    handler.setFormatter(log_lines())
+    logging.basicConfig(handlers=[handler])
     settings: dict[str, Any] = json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
     asyncio.run(serve(sys.argv[1], sys.argv[2], settings))
 

@@ -32,6 +32,10 @@ async def hold(ctx: Context) -> None:
 async def busy(ctx: Context) -> None:
     await ctx.step(work)
 
+async def tells(ctx: Context) -> None:
+    ctx.log.warning("charged %s", 7)
+    await busy(ctx)
+
 async def work() -> None:
     print("working", flush=True)
     while os.environ.get("DEAF"):
@@ -42,7 +46,7 @@ async def work() -> None:
     await asyncio.sleep(float(os.environ.get("WORK", 60)))
     print("worked", flush=True)
 
-app = AppDefinition(app="office", flows=[greet, refuse, hold, busy], activities=[work],
+app = AppDefinition(app="office", flows=[greet, refuse, hold, busy, tells], activities=[work],
                     pools={"paced": 2}, max_concurrent_steps=20)
 number = 7
 """
@@ -50,7 +54,7 @@ number = 7
 # An engine whose clients bring their own worker, and whose worker starts a flow of its own:
 # the command runs real flows with no server.
 ENGINE = """
-import contextlib, os
+import contextlib, logging, os
 from iworkflow.core import Target
 from iworkflow.core.memory import MemoryClient, MemoryRuntime, MemoryStore, RealClock
 
@@ -72,6 +76,8 @@ class Runtime(MemoryRuntime):
         if os.environ.get("UNREACHABLE"):
             raise ConnectionError('cannot reach toy at here (refused); run "iworkflow dev"')
         await super().start(app)
+        if os.environ.get("LOG"):
+            logging.getLogger("iworkflow.toy").warning("a line of the engine")
         await MemoryClient(self.store).start(Target("office", os.environ["FLOW"]), id="own")
 
     async def done(self):
@@ -399,11 +405,22 @@ def test_a_signal_stops_the_worker(spawn: Spawn, number: int) -> None:
     code, out, err = worker.end()
     assert (code, out) == (0, "worked\n")
     assert err.splitlines()[0] == (
-        "iworkflow worker: app 'office' on toy; flows: greet, refuse, hold, busy; "
+        "iworkflow worker: app 'office' on toy; flows: greet, refuse, hold, busy, tells; "
         "pools: paced=2; steps at once: 20"
     )
     stopping = "stopping; running steps have 10 s, a second signal ends at once"
     assert err.splitlines()[-1] == f"iworkflow worker: {stopping}"
+
+
+def test_a_line_of_a_flow_names_its_run(spawn: Spawn) -> None:
+    """What a flow logs is shown with the id of its run; what the worker logs, without one."""
+    worker = spawn("worker", "shop:app", FLOW="tells", WORK="0", LOG="1")
+    worker.wait_for("worked")
+    worker.send(signal.SIGTERM)
+    code, _, err = worker.end()
+    assert code == 0
+    assert " WARNING iworkflow.flow.tells [own]: charged 7\n" in err
+    assert " WARNING iworkflow.toy: a line of the engine\n" in err
 
 
 def test_the_grace_is_kept(spawn: Spawn) -> None:

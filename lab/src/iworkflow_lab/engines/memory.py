@@ -23,7 +23,7 @@ from iworkflow.core.runtime import Runtime
 from iworkflow.core.steps import AttemptState
 from iworkflow_lab.capabilities import Capability
 from iworkflow_lab.effects import FOLDER, Effect, EffectLog
-from iworkflow_lab.engines.base import SILENCE, WORKER_LOG, Arena, Worker
+from iworkflow_lab.engines.base import SILENCE, WORKER_LOG, Arena, Worker, log_lines
 from iworkflow_lab.worker import GRACE, load
 
 
@@ -209,6 +209,7 @@ def _environment(folder: Path) -> Generator[None]:
 @contextmanager
 def _log_into(path: Path) -> Generator[None]:
     handler = logging.FileHandler(path)
+    handler.setFormatter(log_lines())
     logger = logging.getLogger("iworkflow")
     logger.addHandler(handler)
     try:

@@ -218,6 +218,16 @@ async def test_L07_list_narrows_and_orders(shared: Shared) -> None:
             return await found(arena, id_prefix="l07-", **filter) == ids
 
         await until(listed, f"{filter} gives {ids}", seconds=10)
+    refused: list[dict[str, Any]] = [
+        {"since": since.replace(tzinfo=None)},
+        {"limit": 0},
+        {"limit": -1},
+        {"status": "asleep"},
+    ]
+    for filter in refused:
+        (name,) = filter
+        with pytest.raises(ValueError, match=name):
+            await arena.client.list(id_prefix="l07-", **filter)
     for id in await found(arena, id_prefix="l07", status="running"):
         await arena.client.handle(id).terminate()
 

@@ -32,8 +32,9 @@ def target(flow: str, app: str = "parked") -> Target[Any]:
 
 
 def lines_about(arena: Arena, run: str) -> list[str]:
-    """Return the lines of the workers' log that say that a run is parked."""
-    return [line for line in arena.printed().splitlines() if f"flow {run!r} parked" in line]
+    """Return what the workers' log says of a run that is parked."""
+    said = f"flow {run!r} parked"
+    return [said + line.partition(said)[2] for line in arena.printed().splitlines() if said in line]
 
 
 async def begin(arena: Arena, flow: str, run: str, **options: Any) -> Handle[Any]:

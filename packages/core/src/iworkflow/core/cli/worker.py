@@ -89,5 +89,16 @@ def _say(line: str) -> None:
 
 def _log(level: int) -> None:
     """Show the log on stderr, unless the app has set up its own."""
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(name)s%(where)s: %(message)s"))
+    logging.basicConfig(handlers=[handler])
     logging.getLogger("iworkflow").setLevel(level)
+
+
+class _Lines(logging.Formatter):
+    """Lines that name the run where a flow wrote them."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        run = getattr(record, "workflow_id", None)
+        record.where = "" if run is None else f" [{run}]"
+        return super().formatMessage(record)
