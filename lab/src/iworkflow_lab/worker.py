@@ -19,7 +19,7 @@ from typing import Any
 from iworkflow.core import AppDefinition
 from iworkflow.core.cli.leaving import end_leftovers
 from iworkflow.core.engines import engine
-from iworkflow_lab.engines.base import log_lines
+from iworkflow_lab.lines import log_lines
 
 GRACE = 0.5
 """How long the lab's workers let steps finish, unless a scenario says otherwise."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
@@ -20,15 +19,6 @@ SILENCE = 1.5
 
 WORKER_LOG = "workers.log"
 """The file in an arena's folder into which its workers log."""
-
-FACTS = ("workflow_id", "flow", "app")
-"""What a record of a flow carries; the workers' log shows it before the message."""
-
-
-def log_lines() -> logging.Formatter:
-    """Return the form of the lines in the workers' log."""
-    form = " ".join(["%(levelname)s", *(f"{fact}=%({fact})s" for fact in FACTS), "%(message)s"])
-    return logging.Formatter(form, defaults=dict.fromkeys(FACTS))
 
 
 class Worker(Protocol):

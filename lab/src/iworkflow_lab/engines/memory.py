@@ -23,7 +23,8 @@ from iworkflow.core.runtime import Runtime
 from iworkflow.core.steps import AttemptState
 from iworkflow_lab.capabilities import Capability
 from iworkflow_lab.effects import FOLDER, Effect, EffectLog
-from iworkflow_lab.engines.base import SILENCE, WORKER_LOG, Arena, Worker, log_lines
+from iworkflow_lab.engines.base import SILENCE, WORKER_LOG, Arena, Worker
+from iworkflow_lab.lines import log_lines
 from iworkflow_lab.worker import GRACE, load
 
 
