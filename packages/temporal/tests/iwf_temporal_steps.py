@@ -115,5 +115,5 @@ async def counted(number: int, seconds: float) -> int:
 async def reports_and_fails() -> None:
     seen.append(f"{step_attempt()} after {last_heartbeat(result_type=int)}")
     heartbeat(step_attempt())
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(float(os.environ.get("TEST_FAILS_AFTER", "0.01")))
     raise ValueError("not yet")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,12 @@ import iwf_temporal_steps as steps
 import pytest
 from conftest import free_port
 from temporalio.client import Client as RawClient
-from temporalio.client import HeartbeatAsyncActivityInput, Interceptor, OutboundInterceptor
+from temporalio.client import (
+    FailAsyncActivityInput,
+    HeartbeatAsyncActivityInput,
+    Interceptor,
+    OutboundInterceptor,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
 from iworkflow.core import AppDefinition, FlowError, Status
@@ -24,6 +30,7 @@ from iworkflow.temporal import (
     pending,
 )
 from iworkflow.temporal import client as clients
+from iworkflow.temporal.heart import BEAT
 
 Start = Callable[..., TemporalRuntime]
 MOST = 5
@@ -193,6 +200,48 @@ async def test_an_attempt_counts_though_its_beats_are_lost(
         handle = await client.start(app.target(flows.tries), attempts, id=f"{app_name}-r")
         assert await handle.result(timeout=20) == "exhausted"
     assert steps.seen == [f"{n + 1} after {n or None}" for n in range(attempts)]
+
+
+class _LateBeat(Interceptor, OutboundInterceptor):
+    """Holds the second beat on its way until a failure comes by, or for a second."""
+
+    def __init__(self) -> None:
+        self.next: Any = None
+        self._beats = 0
+        self._sent = asyncio.Event()
+        self._overtaken = asyncio.Event()
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
+        self.next = next
+        return self
+
+    async def heartbeat_async_activity(self, input: HeartbeatAsyncActivityInput) -> None:
+        self._beats += 1
+        if self._beats == 2:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._overtaken.wait(), 1)
+            await self.next.heartbeat_async_activity(input)
+            self._sent.set()
+        else:
+            await self.next.heartbeat_async_activity(input)
+
+    async def fail_async_activity(self, input: FailAsyncActivityInput) -> None:
+        self._overtaken.set()
+        await self._sent.wait()
+        await self.next.fail_async_activity(input)
+
+
+async def test_a_late_beat_undoes_no_count(
+    server: str, app_name: str, client: TemporalClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an attempt told of its end stays, though an earlier beat is still on its way."""
+    monkeypatch.setenv("TEST_FAILS_AFTER", str(BEAT + 0.2))
+    raw = await RawClient.connect(server, interceptors=[_LateBeat()])
+    app = build(app_name, flows=[flows.tries], activities=[steps.reports_and_fails])
+    async with TemporalRuntime(client=raw).running(app):
+        handle = await client.start(app.target(flows.tries), 2, id=f"{app_name}-r")
+        assert await handle.result(timeout=20) == "exhausted"
+    assert steps.seen == ["1 after None", "2 after 1"]
 
 
 @pytest.mark.timeout(150)

@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -47,9 +47,18 @@ class Pulse:
     beating: asyncio.Task[None] | None = None
     told: JsonValue = None
     """The details that the server has."""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def beat(self) -> None:
-        """Beat once. An answer that does not come is left to the next beat."""
+        """Beat once. An answer that does not come is left to the next beat.
+
+        One beat goes after another: the server keeps what arrives last, and a beat that is
+        overtaken would put back what an attempt has told since.
+        """
+        async with self.turn:
+            await self._beat()
+
+    async def _beat(self) -> None:
         details = self.details
         try:
             await self.handle.heartbeat(details, rpc_timeout=_PATIENCE)
