@@ -23,6 +23,7 @@ TEST_TOOLS = (
     "pydantic>=2.14",
     "pytest>=9",
     "pytest-asyncio>=1.5",
+    "pytest-rerunfailures>=16.7",
     "pytest-timeout>=2.4",
 )
 

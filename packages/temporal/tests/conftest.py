@@ -27,7 +27,7 @@ WORKER = HERE / "worker_process.py"
 _count = itertools.count()
 
 
-def free_port() -> int:
+def _free_port() -> int:
     """A port of this host that nobody listens at, and no outgoing connection is given."""
     while True:
         port = random.randrange(10_000, 32_000)
@@ -39,7 +39,7 @@ def free_port() -> int:
 @pytest.fixture(scope="session")
 def server() -> Generator[str]:
     """The address of a server that lives as long as the session."""
-    port = free_port()
+    port = _free_port()
     process = subprocess.Popen(
         dev.command(port), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     )
@@ -53,6 +53,12 @@ def server() -> Generator[str]:
     finally:
         process.terminate()
         process.wait(20)
+
+
+@pytest.fixture
+def port() -> int:
+    """A port for a server of the test's own."""
+    return _free_port()
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from typing import Any
 import iwf_temporal_flows as flows
 import iwf_temporal_steps as steps
 import pytest
-from conftest import free_port
 
 from iworkflow.core import AppDefinition, Handle, Target
 from iworkflow.temporal import TemporalClient, TemporalRuntime, dev
@@ -115,7 +114,7 @@ async def test_what_was_begun_goes_on_where_it_was(
     await until(lambda: "waiting" in effects())
     await listens.signal("topic", "a")
     await until(lambda: "got-a" in effects())
-    asleep = time.monotonic()
+    asleep = time.time()
     sleeps = await begin("sleeps", 12)
     beats = await begin("remembers")
     await first.says("beaten")
@@ -127,7 +126,7 @@ async def test_what_was_begun_goes_on_where_it_was(
 
     await listens.signal("topic", "b")
     second = await spawn(TEST_WORKER="two", TEST_CACHED=cached)
-    away = time.monotonic() - asleep
+    away = time.time() - asleep
     assert await listens.result(timeout=40) == ["a", "b"]
     assert await retries.result(timeout=40) == 3
     assert await beats.result(timeout=40) == 41
@@ -142,11 +141,11 @@ async def test_what_was_begun_goes_on_where_it_was(
 
 @pytest.mark.timeout(180)
 async def test_a_wait_outlives_its_server(
-    tmp_path: Path, app_name: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, app_name: str, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the server is away, longer than Temporal's client tries, whoever waits goes on to."""
     monkeypatch.setenv("TEST_EFFECTS", str(tmp_path / "effects"))
-    port, database = free_port(), tmp_path / "server.db"
+    database = tmp_path / "server.db"
     app = AppDefinition(app_name, flows=[flows.listens], activities=[steps.note])
     async with dev.server(port, database=database) as address:
         client = TemporalClient(address)
@@ -164,11 +163,11 @@ async def test_a_wait_outlives_its_server(
 
 @pytest.mark.timeout(180)
 async def test_a_result_waits_for_its_server(
-    tmp_path: Path, app_name: str, monkeypatch: pytest.MonkeyPatch, effects: Effects
+    tmp_path: Path, app_name: str, port: int, monkeypatch: pytest.MonkeyPatch, effects: Effects
 ) -> None:
     """A step that ends while the server is away is recorded once it is back, not run again."""
     monkeypatch.setenv("TEST_EFFECTS", str(tmp_path / "effects"))
-    port, database = free_port(), tmp_path / "server.db"
+    database = tmp_path / "server.db"
     app = AppDefinition(app_name, flows=[flows.one_slow], activities=[steps.note, steps.slow])
     async with dev.server(port, database=database) as address:
         runtime = TemporalRuntime(address, silent_after=60)

@@ -11,7 +11,6 @@ from typing import Any
 import iwf_temporal_flows as flows
 import iwf_temporal_steps as steps
 import pytest
-from conftest import free_port
 from temporalio.client import Client as RawClient
 from temporalio.client import (
     FailAsyncActivityInput,
@@ -245,9 +244,8 @@ async def test_a_late_beat_undoes_no_count(
 
 
 @pytest.mark.timeout(150)
-async def test_a_run_that_takes_no_more_messages(app_name: str) -> None:
+async def test_a_run_that_takes_no_more_messages(app_name: str, port: int) -> None:
     """It is there, so a flow that sends to it reads why, not `not-found`."""
-    port = free_port()
     line = [*dev.command(port), "--dynamic-config-value", "history.maximumSignalsPerExecution=2"]
     process = await asyncio.create_subprocess_exec(*line, stdout=asyncio.subprocess.DEVNULL)
     try:
